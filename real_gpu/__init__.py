@@ -1,0 +1,1 @@
+"""Real CUDA-graph work on a GPU: needs torch; simcg never imports it."""

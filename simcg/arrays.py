@@ -1,0 +1,10 @@
+"""Array aliases: exact quantities (tokens, nanoseconds, bytes) are int64, never floats."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]

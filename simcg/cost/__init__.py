@@ -1,0 +1,1 @@
+"""What a step, a ladder and a start-up cost on a profile."""

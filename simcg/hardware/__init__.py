@@ -1,0 +1,1 @@
+"""GPU profiles: host, launch, kernel, collective and memory costs, with their provenance."""

@@ -1,0 +1,1 @@
+"""Exact ladders, their certificates and their robustness."""
