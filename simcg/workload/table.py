@@ -1,0 +1,139 @@
+"""A table of named columns, from CSV with a header or from JSON lines, read in blocks."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from simcg.errors import InputError
+from simcg.workload.source import read_text
+
+if TYPE_CHECKING:
+    import _csv  # where the type of csv.reader's result lives
+
+_BLOCK_ROWS = 1 << 14
+"""Rows held as Python objects at once; their columns are then packed into int64 arrays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A file's text with its column names; the rows are parsed when ``blocks`` is iterated.
+
+    ``names`` are the CSV header's or the first JSON object's, unique, in order.
+    """
+
+    source: str
+    names: tuple[str, ...]
+    is_json: bool
+    text: str
+
+    def blocks(self, wanted: Sequence[str]) -> Iterator[tuple[int, list[list[object]]]]:
+        """Yields (index of the first data row, one list of raw values per wanted name).
+
+        Every data row is in exactly one block. Raises InputError for a row that is not one.
+        """
+        rows = self._json_blocks(wanted) if self.is_json else self._csv_blocks(wanted)
+        start = 0
+        for block in rows:
+            yield start, block
+            start += len(block[0])
+        if start == 0:
+            raise InputError(self.source, "", "no data rows", "at least one row after the header")
+
+    def error(self, row: int, name: str, value: object, expected: str) -> InputError:
+        """The error for data row ``row`` (from 0), naming its line and column."""
+        line = row + 1 if self.is_json else self._csv_line(row)
+        return InputError(self.source, f"line {line}, {name}", value, expected)
+
+    def raw(self, row: int, name: str) -> object:
+        """The raw value of one cell (slow: for error texts)."""
+        for start, (values,) in self.blocks([name]):
+            if row < start + len(values):
+                return values[row - start]
+        raise IndexError(row)
+
+    def _csv_blocks(self, wanted: Sequence[str]) -> Iterator[list[list[object]]]:
+        reader = _csv_reader(self.text)
+        width = len(next(reader))
+        indices = [self.names.index(name) for name in wanted]
+        start = 0
+        while True:
+            try:
+                rows = list(islice(reader, _BLOCK_ROWS))
+            except csv.Error as error:
+                where = f"line {reader.line_num}"
+                raise InputError(self.source, where, str(error), "CSV") from error
+            if not rows:
+                return
+            if set(map(len, rows)) != {width}:
+                bad = next(i for i, row in enumerate(rows) if len(row) != width)
+                got = f"{len(rows[bad])} fields" if rows[bad] else "a blank line"
+                where = f"line {self._csv_line(start + bad)}"
+                raise InputError(self.source, where, got, f"{width} fields, as in the header")
+            yield [[row[i] for row in rows] for i in indices]
+            start += len(rows)
+
+    def _csv_line(self, row: int) -> int:
+        """The line on which data row ``row`` ends; a quoted field may span several lines."""
+        reader = _csv_reader(self.text)
+        for _ in islice(reader, row + 2):
+            pass
+        return int(reader.line_num)
+
+    def _json_blocks(self, wanted: Sequence[str]) -> Iterator[list[list[object]]]:
+        lines = self.text.split("\n")
+        for start in range(0, len(lines), _BLOCK_ROWS):
+            rows = [
+                _json_object(self.source, start + i + 1, line)
+                for i, line in enumerate(lines[start : start + _BLOCK_ROWS])
+            ]
+            try:
+                yield [[row[name] for row in rows] for name in wanted]
+            except KeyError as error:
+                index = next(i for i, row in enumerate(rows) if not row.keys() >= set(wanted))
+                missing = next(name for name in wanted if name not in rows[index])
+                raise self.error(start + index, missing, "no such field", "a value") from error
+
+
+def read_table(path: str | Path) -> Table:
+    """Opens a CSV with a header, or JSON lines, as a Table; which one, the content decides.
+
+    Raises InputError for an unreadable or empty file and for a header with duplicate names.
+    """
+    text = read_text(path)
+    source = str(path)
+    if text.startswith(("{", "[")):
+        first = _json_object(source, 1, text.split("\n", 1)[0])
+        return Table(source, tuple(first), True, text)
+    reader = _csv_reader(text)
+    try:
+        names = tuple(name.strip() for name in next(reader))
+    except csv.Error as error:
+        raise InputError(source, "line 1", str(error), "a CSV header") from error
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise InputError(source, "line 1", name, "column names that differ")
+    return Table(source, names, False, text)
+
+
+def _csv_reader(text: str) -> _csv.Reader:
+    return csv.reader(io.StringIO(text, newline=""), strict=True, skipinitialspace=True)
+
+
+def _json_object(source: str, line_number: int, line: str) -> dict[str, object]:
+    """The JSON object on one line."""
+    try:
+        value = msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        where = f"line {line_number}"
+        raise InputError(source, where, line[:80], f"a JSON object ({error})") from error
+    if not isinstance(value, dict):
+        raise InputError(source, f"line {line_number}", line[:80], "a JSON object")
+    return value
