@@ -9,7 +9,7 @@ from simcg.engines.engine import Engine
 from simcg.errors import require
 from simcg.ladder import EAGER_INDEX, Ladder, dispatch
 
-_TYPO_DISTANCE = 8  # 8196 for 8192 is the public example
+_TYPO_DISTANCE = 4  # 8196 for 8192 is the public example
 _TYPO_LEAST = 1024  # below, sizes a few tokens apart are a fine grid and no typo
 _RANGES_SHOWN = 4
 
@@ -70,8 +70,8 @@ def _guarded(ladder: Ladder, engine: Engine, chosen: Ints) -> tuple[str, ...]:
     more = f" and {len(runs) - _RANGES_SHOWN} more ranges" if len(runs) > _RANGES_SHOWN else ""
     ratio = engine.admission.max_ratio
     return (
-        f"steps of {shown}{more} tokens run {engine.fallback_backend.name}: their bucket is more "
-        f"than {ratio} times the step, which {engine.name} {engine.version} refuses to pad",
+        f"steps of n = {shown}{more} run {engine.fallback_backend.name}: their bucket has more "
+        f"than {ratio} n tokens, which {engine.name} {engine.version} refuses to replay",
     )
 
 
