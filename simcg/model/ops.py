@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
 from simcg.errors import require
@@ -69,6 +71,33 @@ class AllReduce:
 Shape = Gemm | GroupedGemm | Attention | Elementwise | AllReduce
 
 
+def flops_per_row(shape: Shape) -> int:
+    """Multiply-adds of the matrices, counted twice, for one row (attention: see its pairs)."""
+    match shape:
+        case Gemm(k=k, n=n):
+            return 2 * k * n
+        case GroupedGemm(top_k=top_k, k=k, n=n):
+            return 2 * top_k * k * n
+        case _:
+            return 0
+
+
+def weight_bytes(shape: Shape) -> int:
+    """Bytes of the matrices that the op streams when every expert is used, without biases."""
+    match shape:
+        case Gemm(k=k, n=n, weights=dtype):
+            return stored_bytes(k * n, dtype)
+        case GroupedGemm(experts=experts, k=k, n=n, weights=dtype):
+            return stored_bytes(experts * k * n, dtype)
+        case _:
+            return 0
+
+
+def stored_bytes(elements: int, dtype: Dtype) -> int:
+    """Bytes of that many weights, block scales included, rounded up."""
+    return math.ceil(elements * Fraction(DTYPE_BITS[dtype]) / 8)
+
+
 @dataclass(frozen=True, slots=True)
 class Tensor:
     """An activation that an op allocates: ``row_bytes`` times its rows."""
@@ -85,7 +114,10 @@ class Op:
     ``kernels``: device kernels it launches: so many eager dispatches, so many graph nodes.
     ``rows``: whether its rows are the step's tokens or its requests (logits).
     ``is_break``: runs eagerly between graph segments where a backend breaks.
-    ``reads``: names of the activations it uses; ``writes``: the ones it allocates.
+    ``reads``: names of the activations it uses, in place or not; ``writes``: the ones it
+    allocates (a name written again is a new tensor; reads and holds mean the earlier one).
+    ``holds``: names it does not use but that the engine's code still references while it
+    runs (locals and arguments of the functions it is called from), so they stay allocated.
     """
 
     name: str
@@ -96,6 +128,7 @@ class Op:
     writes: tuple[Tensor, ...]
     rows: Rows = "tokens"
     is_break: bool = False
+    holds: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         require(self.kernels >= 1, f"Op {self.name}", "kernels", self.kernels, "an integer >= 1")

@@ -1,0 +1,100 @@
+"""Which activations are alive when: the eager peak, and what crosses a break."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from simcg.errors import InputError
+from simcg.model.ops import ForwardPass, Rows, Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    """A tensor and the indices into ``ForwardPass.ops`` that bound its life, both inclusive.
+
+    ``written``: the op that allocates it; ``last_read``: the last op that uses it;
+    ``last_held``: the last op during which it is still allocated.
+    """
+
+    tensor: Tensor
+    written: int
+    last_read: int
+    last_held: int
+
+
+def lifetimes(fp: ForwardPass) -> list[Lifetime]:
+    """Every tensor that the forward allocates, in the order of allocation.
+
+    Raises ``InputError`` if an op reads or holds a name that no earlier op wrote.
+    """
+    tensors: list[Tensor] = []
+    written: list[int] = []
+    last_read: list[int] = []
+    last_held: list[int] = []
+    current: dict[str, int] = {}
+    for i, op in enumerate(fp.ops):
+        for names, last in ((op.reads, last_read), (op.holds, last_held)):
+            for name in names:
+                if name not in current:
+                    raise InputError(fp.name, op.name, name, "a tensor that an earlier op wrote")
+                last[current[name]] = i
+        for tensor in op.writes:
+            current[tensor.name] = len(tensors)
+            tensors.append(tensor)
+            for column in (written, last_read, last_held):
+                column.append(i)
+    return [
+        Lifetime(t, w, r, max(r, h))
+        for t, w, r, h in zip(tensors, written, last_read, last_held, strict=True)
+    ]
+
+
+def live_row_bytes(fp: ForwardPass, rows: Rows = "tokens") -> list[int]:
+    """Bytes a row that are allocated during each op, over the tensors that have such rows."""
+    ops = len(fp.ops)
+    change = [0] * (ops + 1)
+    for life in lifetimes(fp):
+        if life.tensor.rows == rows:
+            change[life.written] += life.tensor.row_bytes
+            change[life.last_held + 1] -= life.tensor.row_bytes
+    live, out = 0, []
+    for delta in change[:ops]:
+        live += delta
+        out.append(live)
+    return out
+
+
+def peak_activation_row_bytes(fp: ForwardPass, rows: Rows = "tokens") -> int:
+    """The most bytes alive at once for each row of that kind in one eager forward.
+
+    Inputs (ids, positions, metadata), workspaces and allocator rounding are not in it.
+    """
+    return max(live_row_bytes(fp, rows))
+
+
+def peak_activation_bytes(fp: ForwardPass, tokens: int, requests: int = 1) -> int:
+    """The most bytes alive at once in one eager forward of that many tokens and requests."""
+    by_token, by_request = live_row_bytes(fp), live_row_bytes(fp, "requests")
+    return max(tokens * t + requests * r for t, r in zip(by_token, by_request, strict=True))
+
+
+def boundary_row_bytes(fp: ForwardPass) -> tuple[int, ...]:
+    """Bytes a token row of the tensors that cross the breaks of each layer.
+
+    A tensor crosses a break if it was written before it and is read by it or later; what the
+    break itself writes counts too. A tensor that crosses several breaks (the residual) counts
+    once in each layer that it crosses. Layers without a break give 0.
+    """
+    lives = [life for life in lifetimes(fp) if life.tensor.rows == "tokens"]
+    out, index = [], len(fp.head)
+    for layer in fp.layers:
+        breaks = [i for i, op in enumerate(layer, index) if op.is_break]
+        out.append(
+            sum(
+                life.tensor.row_bytes
+                for life in lives
+                if any(life.written == b or life.written < b <= life.last_read for b in breaks)
+            )
+        )
+        index += len(layer)
+    return tuple(out)

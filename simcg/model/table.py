@@ -1,0 +1,129 @@
+"""The forward as rows of a table: what `simcg model` prints."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from simcg.model.activations import boundary_row_bytes, peak_activation_row_bytes
+from simcg.model.architecture import Architecture
+from simcg.model.forward import forward_pass
+from simcg.model.ops import (
+    AllReduce,
+    Attention,
+    Dtype,
+    Elementwise,
+    ForwardPass,
+    Gemm,
+    GroupedGemm,
+    Op,
+    OpKind,
+    Rows,
+    Shape,
+    flops_per_row,
+    weight_bytes,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRow:
+    """One op of one section; ``layers`` says how many layers have that section (1 outside).
+
+    ``flops`` and ``allocated_bytes`` are per row, and ``rows`` says rows of what;
+    ``weight_bytes`` are the matrices of one layer on one rank.
+    """
+
+    section: str
+    layers: int
+    name: str
+    kind: OpKind
+    shape: str
+    kernels: int
+    weight_bytes: int
+    flops: int
+    allocated_bytes: int
+    rows: Rows
+    is_break: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTotals:
+    """Sums over one forward on one rank."""
+
+    total_params: int
+    active_params: int
+    weight_bytes: int
+    kv_bytes_per_token: int
+    kernels: int
+    breaks: int
+    collectives: int
+    peak_activation_row_bytes: int
+    boundary_row_bytes: int
+    """The widest layer's."""
+
+
+def model_rows(fp: ForwardPass) -> list[ModelRow]:
+    """The ops of the head, of each kind of layer once, and of the tail."""
+    rows = [_row("head", 1, op) for op in fp.head]
+    for layer, count in Counter(fp.layers).items():
+        rows += [_row(f"layer ({_layer_label(layer)})", count, op) for op in layer]
+    return rows + [_row("tail", 1, op) for op in fp.tail]
+
+
+def model_totals(arch: Architecture, *, tp: int = 1, dtype: Dtype | None = None) -> ModelTotals:
+    """The totals of that forward; ``tp`` and ``dtype`` as for ``forward_pass``."""
+    fp = forward_pass(arch, tp=tp, dtype=dtype)
+    stored = arch if dtype is None else arch.with_weights(dtype)
+    return ModelTotals(
+        total_params=arch.total_params,
+        active_params=arch.active_params,
+        weight_bytes=stored.weight_bytes(tp),
+        kv_bytes_per_token=arch.kv_bytes_per_token(tp),
+        kernels=sum(op.kernels for op in fp.ops),
+        breaks=sum(op.is_break for op in fp.ops),
+        collectives=sum(op.kind == "collective" for op in fp.ops),
+        peak_activation_row_bytes=peak_activation_row_bytes(fp),
+        boundary_row_bytes=max(boundary_row_bytes(fp)),
+    )
+
+
+def _row(section: str, layers: int, op: Op) -> ModelRow:
+    return ModelRow(
+        section=section,
+        layers=layers,
+        name=op.name,
+        kind=op.kind,
+        shape=_shape_text(op.shape),
+        kernels=op.kernels,
+        weight_bytes=weight_bytes(op.shape),
+        flops=flops_per_row(op.shape),
+        allocated_bytes=sum(tensor.row_bytes for tensor in op.writes),
+        rows=op.rows,
+        is_break=op.is_break,
+    )
+
+
+def _layer_label(layer: tuple[Op, ...]) -> str:
+    windows = [op.shape.window for op in layer if isinstance(op.shape, Attention)]
+    attention = ", ".join("full" if w is None else f"window {w}" for w in windows)
+    experts = any(isinstance(op.shape, GroupedGemm) for op in layer)
+    return f"{attention}, {'experts' if experts else 'dense'}"
+
+
+def _shape_text(shape: Shape) -> str:
+    match shape:
+        case Gemm(k=k, n=n, weights=stored, activations=used):
+            return f"{k} x {n} {_dtypes(stored, used)}"
+        case GroupedGemm(experts=e, top_k=t, k=k, n=n, weights=stored, activations=used):
+            return f"{t} of {e} x {k} x {n} {_dtypes(stored, used)}"
+        case Attention(heads=heads, kv_heads=kv, head_dim=dim, window=window):
+            tail = "" if window is None else f", window {window}"
+            return f"{heads} heads, {kv} kv, dim {dim}{tail}"
+        case Elementwise(read_bytes=read, write_bytes=write):
+            return f"reads {read} B, writes {write} B"
+        case AllReduce(row_bytes=row, ranks=ranks):
+            return f"{row} B over {ranks} ranks"
+
+
+def _dtypes(stored: Dtype, used: Dtype) -> str:
+    return stored if stored == used else f"{stored}, {used} inputs"
