@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
 
 from simcg.arrays import Bools, Ints
 from simcg.errors import require
+
+COST_LIMIT_NS = 2**59
+"""Costs stay below this (18 years), so that no sum of a few of them leaves int64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,22 @@ class LadderProblem:
         for bucket in self.required:
             ok = 1 <= bucket < size and bool(self.allowed[bucket])
             require(ok, "LadderProblem", "required", bucket, f"an allowed size in 1..{size - 1}")
+        ascending = all(a < b for a, b in pairwise(self.required))
+        require(ascending, "LadderProblem", "required", self.required, "strictly ascending sizes")
+        if self.max_ratio is not None:
+            fits = self.max_ratio >= 1 and self.max_ratio.numerator * size < 2**62
+            expected = "a ratio >= 1 with a numerator small enough for int64"
+            require(fits, "LadderProblem", "max_ratio", self.max_ratio, expected)
+        worst = self._worst_cost_ns()
+        small = worst < COST_LIMIT_NS
+        require(small, "LadderProblem", "total cost", worst, "less than 2**59 ns in the worst case")
+
+    def _worst_cost_ns(self) -> float:
+        """An upper bound on the absolute cost of any ladder, as a float (it may exceed int64)."""
+        steps = float(self.weights.sum(dtype=np.float64))
+        eager = float(np.abs(self.eager_ns.astype(np.float64)).sum())
+        charges = float(self.charge_ns.sum(dtype=np.float64))
+        return float(self.replay_ns.max()) * steps + eager + charges
 
     @property
     def max_tokens(self) -> int:
