@@ -190,7 +190,7 @@ def _weight_dtypes(fields: _Fields) -> WeightDtypes:
     return WeightDtypes(
         attention=stored(chosen.attention, "self_attn"),
         mlp=stored(chosen.mlp, "mlp"),
-        experts=stored(chosen.experts, "mlp", "mlp.experts"),
+        experts=stored(chosen.experts, "mlp", "mlp.experts", "block_sparse_moe"),
     )
 
 

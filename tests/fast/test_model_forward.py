@@ -1,0 +1,189 @@
+"""The ops of a forward: products, bytes, sharding, dataflow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from simcg.errors import InputError
+from simcg.model.activations import lifetimes
+from simcg.model.architecture import Architecture
+from simcg.model.catalog import architecture_named, model_names
+from simcg.model.forward import forward_pass
+from simcg.model.ops import (
+    AllReduce,
+    Attention,
+    Dtype,
+    Elementwise,
+    ForwardPass,
+    Gemm,
+    GroupedGemm,
+    Op,
+    flops_per_row,
+    weight_bytes,
+)
+from simcg.model.table import model_rows, model_totals
+
+DTYPES: tuple[Dtype | None, ...] = (None, "bf16", "fp8", "mxfp4", "nvfp4")
+CASES = [(name, tp, dtype) for name in model_names() for tp in (1, 2, 8) for dtype in DTYPES]
+
+
+def matrix_params(arch: Architecture) -> int:
+    """Parameters of the matrices that multiply one token, counted here from the sizes alone."""
+    attention = arch.hidden * arch.head_dim * 2 * (arch.heads + arch.kv_heads)
+    layers = 0
+    for kind in arch.layer_kinds:
+        experts = arch.experts + 3 * arch.top_k * arch.moe_intermediate
+        layers += attention + arch.hidden * (experts if kind.moe else 3 * arch.intermediate)
+    return layers + arch.vocab * arch.hidden
+
+
+@pytest.mark.parametrize("name", model_names())
+def test_flops_are_twice_the_matrices_that_a_token_uses(name: str) -> None:
+    """Products of one row cost two operations a parameter: the active ones less vectors."""
+    arch = architecture_named(name)
+    flops = sum(flops_per_row(op.shape) for op in forward_pass(arch).ops)
+    assert flops == 2 * matrix_params(arch)
+    assert flops == pytest.approx(2 * arch.active_params, rel=0.005)
+    assert flops <= 2 * arch.active_params
+
+
+@pytest.mark.parametrize(("name", "dtype"), [(n, d) for n in model_names() for d in DTYPES])
+def test_the_matrices_of_the_ops_are_the_weights_of_the_architecture(
+    name: str, dtype: Dtype | None
+) -> None:
+    """Bytes streamed by all ops = bytes stored, less the embedding, norms, biases and sinks."""
+    arch = architecture_named(name)
+    stored = arch if dtype is None else arch.with_weights(dtype)
+    streamed = sum(weight_bytes(op.shape) for op in forward_pass(arch, dtype=dtype).ops)
+    rest = stored.weight_bytes() - streamed
+    table = arch.vocab * arch.hidden * 2
+    biases = arch.layers * arch.experts * (2 * arch.moe_intermediate + arch.hidden) * 2
+    assert table < rest < table + 1.1 * biases * arch.expert_bias + 4_000_000
+
+
+@pytest.mark.parametrize("name", model_names())
+@pytest.mark.parametrize("tp", [2, 4, 8, 16])
+def test_shards_sum_to_the_whole(name: str, tp: int) -> None:
+    """tp ranks do the work of one, but for replicated routers and key-value heads."""
+    arch = architecture_named(name)
+    whole, shard = forward_pass(arch), forward_pass(arch, tp=tp)
+    copies = arch.rank_kv_heads(tp) * tp // arch.kv_heads
+    extra_kv = 2 * arch.hidden * arch.head_dim * arch.kv_heads * (copies - 1)
+    parts = {op.name: op for op in shard.layers[0]} | {op.name: op for op in shard.tail}
+    for op in (*whole.layers[0], *whole.tail):
+        if isinstance(op.shape, Gemm | GroupedGemm):
+            expected = flops_per_row(op.shape) + 2 * extra_kv * (op.name == "qkv")
+            ranks = 1 if op.kind == "router" else tp
+            assert flops_per_row(parts[op.name].shape) * ranks == expected, op.name
+
+
+@pytest.mark.parametrize("name", model_names())
+def test_equal_layers_are_one_tuple(name: str) -> None:
+    """Layers of one kind are the same object, so that work on one serves all."""
+    arch = architecture_named(name)
+    fp = forward_pass(arch, tp=2)
+    assert len({id(layer) for layer in fp.layers}) == len(set(arch.layer_kinds))
+    windows = [op.shape.window for op in fp.ops if isinstance(op.shape, Attention)]
+    assert windows == [kind.window for kind in arch.layer_kinds]
+
+
+@pytest.mark.parametrize(("name", "tp", "dtype"), CASES)
+def test_every_tensor_that_is_read_was_written_and_is_read(
+    name: str, tp: int, dtype: Dtype | None
+) -> None:
+    """Dataflow: no op reads what does not exist, and only the last result stays unread."""
+    fp = forward_pass(architecture_named(name), tp=tp, dtype=dtype)
+    lives = lifetimes(fp)
+    unread = [life.tensor.name for life in lives if life.last_read == life.written]
+    assert unread == ["logits" if tp == 1 else "all_logits"]
+    assert all(not set(op.holds) & set(op.reads) for op in fp.ops)
+
+
+def test_a_read_of_nothing_is_refused() -> None:
+    """A forward whose op reads an unknown name has no lifetimes."""
+    op = Op("lonely", "norm", Elementwise(2, 2), 1, reads=("ghost",), writes=())
+    with pytest.raises(InputError, match="lonely"):
+        lifetimes(ForwardPass("broken", (op,), (), ()))
+
+
+@pytest.mark.parametrize("name", model_names())
+def test_breaks_and_collectives_sit_where_engines_put_them(name: str) -> None:
+    """One break a layer, its attention; two all-reduces a layer, one more after the lookup."""
+    arch = architecture_named(name)
+    for tp in (1, 2):
+        fp = forward_pass(arch, tp=tp)
+        assert [op.kind for op in fp.ops if op.is_break] == ["attention"] * arch.layers
+        reductions = [op for op in fp.ops if isinstance(op.shape, AllReduce)]
+        assert len(reductions) == (2 * arch.layers + 2 if tp > 1 else 0)
+    per_layer = {sum(op.kernels for op in layer) for layer in forward_pass(arch).layers}
+    base = 10 + 2 * arch.qk_norm
+    assert per_layer == {base + 5 if arch.experts else base}
+
+
+def test_llama_layer_bytes_and_shapes_are_as_computed_by_hand() -> None:
+    """One Llama-3.1-8B layer on two ranks: every product and every element-wise byte."""
+    fp = forward_pass(architecture_named("llama-3.1-8b"), tp=2)
+    hidden = 8192  # bytes of one bf16 row of 4096
+    expected = {
+        "input_norm": Elementwise(2 * hidden, 2 * hidden),
+        "qkv": Gemm(4096, 3072),
+        "rotary": Elementwise((16 + 4) * 256 + 512, (16 + 4) * 256),
+        "kv_write": Elementwise(2 * 4 * 256, 2 * 4 * 256),
+        "attention": Attention(16, 4, 128),
+        "o": Gemm(2048, 4096),
+        "attention_all_reduce": AllReduce(hidden, 2),
+        "post_attention_norm": Elementwise(2 * hidden, 2 * hidden),
+        "gate_up": Gemm(4096, 14336),
+        "activation": Elementwise(2 * 7168 * 2, 7168 * 2),
+        "down": Gemm(7168, 4096),
+        "mlp_all_reduce": AllReduce(hidden, 2),
+    }
+    assert {op.name: op.shape for op in fp.layers[0]} == expected
+    assert [op.name for op in fp.layers[0]] == list(expected)
+
+
+@pytest.mark.parametrize("dtype", ["fp8", "nvfp4"])
+def test_eight_and_four_bit_products_quantise_their_inputs(dtype: Dtype) -> None:
+    """fp8 and nvfp4 add one kernel before each product but router and logits; mxfp4 none."""
+    for name, products in (("qwen3-8b", 4), ("qwen3-30b-a3b", 4)):
+        arch = architecture_named(name)
+        plain = sum(op.kernels for op in forward_pass(arch).ops)
+        quantised = forward_pass(arch, dtype=dtype)
+        assert sum(op.kernels for op in quantised.ops) - plain == products * arch.layers
+        widened = forward_pass(arch, dtype="mxfp4")
+        assert sum(op.kernels for op in widened.ops) == plain
+        used = {op.shape.activations for op in widened.ops if isinstance(op.shape, Gemm)}
+        assert used == {"bf16"}
+
+
+def test_the_table_lists_each_kind_of_layer_once_and_sums_to_the_totals() -> None:
+    """Rows weighted by their layers give the kernels, the breaks and the products of a forward."""
+    arch = architecture_named("gpt-oss-120b")
+    fp = forward_pass(arch, tp=2)
+    rows, totals = model_rows(fp), model_totals(arch, tp=2)
+    assert {r.section: r.layers for r in rows} == {
+        "head": 1,
+        "layer (window 128, experts)": 18,
+        "layer (full, experts)": 18,
+        "tail": 1,
+    }
+    assert sum(r.kernels * r.layers for r in rows) == totals.kernels
+    assert sum(r.layers for r in rows if r.is_break) == totals.breaks == 36
+    flops = sum(r.flops * r.layers for r in rows)
+    assert flops == sum(flops_per_row(op.shape) for op in fp.ops)
+    assert totals.collectives == 74
+    assert totals.total_params == arch.total_params
+    assert totals.weight_bytes == arch.weight_bytes(2)
+    assert all(r.shape for r in rows)
+
+
+def test_two_kinds_of_feed_forward_live_in_one_model() -> None:
+    """A model whose first layer is dense has two kinds of layer and consistent products."""
+    arch = architecture_named("qwen3-30b-a3b")
+    first = replace(arch.layer_kinds[0], moe=False)
+    mixed = replace(arch, layer_kinds=(first, *arch.layer_kinds[1:]), intermediate=6144)
+    fp = forward_pass(mixed)
+    assert len(set(fp.layers)) == 2
+    assert sum(flops_per_row(op.shape) for op in fp.ops) == 2 * matrix_params(mixed)
