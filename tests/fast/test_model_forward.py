@@ -144,6 +144,46 @@ def test_llama_layer_bytes_and_shapes_are_as_computed_by_hand() -> None:
     assert [op.name for op in fp.layers[0]] == list(expected)
 
 
+def test_moe_layer_bytes_and_shapes_are_as_computed_by_hand() -> None:
+    """The experts of one fp8 Qwen3-30B-A3B layer on eight ranks: 8 of 128, 96 wide."""
+    fp = forward_pass(architecture_named("qwen3-30b-a3b"), tp=8, dtype="fp8")
+    names = [op.name for op in fp.layers[0]]
+    experts = fp.layers[0][names.index("router") : names.index("mlp_all_reduce")]
+    expected = {
+        "router": Gemm(2048, 128),
+        "topk": Elementwise(256, 64),
+        "moe_sort": Elementwise(64, 32),
+        "experts_gate_up_quantize": Elementwise(4096, 2048 + 16 * 4),
+        "experts_gate_up": GroupedGemm(128, 8, 2048, 192, "fp8", "fp8"),
+        "activation": Elementwise(8 * 384, 8 * 192),
+        "experts_down_quantize": Elementwise(8 * 192, 8 * (96 + 4)),
+        "experts_down": GroupedGemm(128, 8, 96, 2048, "fp8", "fp8"),
+        "moe_combine": Elementwise(8 * 4096, 4096),
+    }
+    assert {op.name: op.shape for op in experts} == expected
+    allocated = {t.name: t.row_bytes for op in experts for t in op.writes}
+    assert allocated == {
+        "router_logits": 256,
+        "routes": 64,
+        "sorted_rows": 32,
+        "experts_gate_up_input": 2112,
+        "expert_rows": 8 * 4096,  # shared by both products, so as wide as the wider
+        "activated": 8 * 192,
+        "experts_down_input": 800,
+    }
+    held = next(op for op in experts if op.name == "activation").holds
+    assert set(held) == {"hidden", "router_logits", "routes", "sorted_rows"}
+
+
+def test_the_tail_gathers_a_padded_share_of_the_vocabulary() -> None:
+    """Three ranks share 100 words as 34 each; the gather counts half of what it collects."""
+    arch = replace(architecture_named("qwen3-8b"), vocab=100, heads=24, intermediate=12)
+    arch = replace(arch, kv_heads=3)
+    shapes = {op.name: op.shape for op in forward_pass(arch, tp=3).tail}
+    assert shapes["logits"] == Gemm(4096, 34)
+    assert shapes["logits_gather"] == AllReduce(102, 3)
+
+
 @pytest.mark.parametrize("dtype", ["fp8", "nvfp4"])
 def test_eight_and_four_bit_products_quantise_their_inputs(dtype: Dtype) -> None:
     """fp8 and nvfp4 add one kernel before each product but router and logits; mxfp4 none."""
