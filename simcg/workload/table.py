@@ -50,7 +50,8 @@ class Table:
     def error(self, row: int, name: str, value: object, expected: str) -> InputError:
         """The error for data row ``row`` (from 0), naming its line and column."""
         line = row + 1 if self.is_json else self._csv_line(row)
-        return InputError(self.source, f"line {line}, {name}", value, expected)
+        shown = name if name.isprintable() else repr(name)  # the error stays one line
+        return InputError(self.source, f"line {line}, {shown}", value, expected)
 
     def raw(self, row: int, name: str) -> object:
         """The raw value of one cell (slow: for error texts)."""

@@ -108,9 +108,10 @@ class TimeColumn:
         if not right_type or len(text) > 64 or not _NUMBER.fullmatch(text):
             raise BadValueError(index, self._expected)
         number = Decimal(text)
-        if abs(number) >= MAX_TIME_NS // self._unit_ns:
+        # the exponent first: arithmetic with a huge one overflows, with a tiny one underflows
+        if number.adjusted() > 20 or abs(number) >= MAX_TIME_NS // self._unit_ns:
             raise BadValueError(index, "a time stamp within 146 years of 0")
-        if number.adjusted() < -30:  # far below a nanosecond; the product could underflow
+        if number.adjusted() < -20:  # seconds far below half a nanosecond
             return 0
         return int((number * self._unit_ns).to_integral_value())
 
