@@ -228,9 +228,11 @@ def _eager_prefix(view: _View) -> Ints:
     onset = np.where(weights > 0, onset, np.where(eager < 0, -UNREACHABLE, UNREACHABLE))[counted]
     if np.any(onset[1:] < onset[:-1]):
         _reject("the proof by rows needs eager costs per step that do not fall")
-    counted_sizes = np.concatenate(([0], 1 + np.flatnonzero(counted)))
-    cheaper = counted_sizes[np.searchsorted(onset, view.replay, side="right")]
-    return np.minimum(np.maximum(prefix, cheaper), view.sizes)
+    # a size that costs nothing both ways counts with the size below it
+    ends = np.append(np.flatnonzero(counted), len(counted))
+    cheaper = ends[np.searchsorted(onset, view.replay, side="right")]
+    prefix = np.minimum(np.maximum(prefix, cheaper), view.sizes)
+    return prefix
 
 
 def _check_by_rows(view: _View, certificate: Certificate) -> None:
@@ -280,19 +282,15 @@ def _band_minima(view: _View, low: Ints, below: Ints, parents: NDArray[np.int32]
         _reject("a parent is no predecessor in the row's band")
     if np.any(best[1:] < best[:-1]):
         _reject("the parents are not in ascending order")
-    slope = view.replay[rows]
-    own = slope * view.steps[rows] + view.charge[rows]
-    minima[rows] = below[best] - slope * view.steps[best] + own
-    columns = np.flatnonzero(reached)
-    for near in (
-        np.searchsorted(best, columns, side="left") - 1,  # the last row with a lower parent
-        np.searchsorted(best, columns, side="right"),  # the first row with a higher parent
-    ):
-        exists = (near >= 0) & (near < len(rows))
-        at, column = near[exists], columns[exists]
-        inside = (column >= low[rows[at]]) & (column < rows[at])
-        at, column = at[inside], column[inside]
-        if np.any(below[column] - slope[at] * view.steps[column] + own[at] < minima[rows[at]]):
+    slope, first = view.replay[rows], low[rows]
+    least = below[best] - slope * view.steps[best]
+    minima[rows] = least + slope * view.steps[rows] + view.charge[rows]
+    parents_upto = np.cumsum(np.bincount(best, minlength=len(below)))
+    last_lower = np.concatenate(([0], parents_upto[:-1])) - 1
+    for row in (last_lower, parents_upto):  # parents_upto: the first row with a higher parent
+        at = np.clip(row, 0, len(rows) - 1)
+        inside = reached & (at == row) & (positions >= first[at]) & (positions < rows[at])
+        if np.any(inside & (below - slope[at] * view.steps < least[at])):
             _reject("a parent does not attain the minimum of its row")
     return minima
 
@@ -304,10 +302,9 @@ def _check_optimal(view: _View, count: int, cost: int, certificate: Certificate)
     is_top = problem.tops[view.sizes] & (view.sizes > 0)
     if problem.required:
         is_top &= view.sizes >= problem.required[-1]
-    totals = np.where(
-        certificate.potentials == UNREACHABLE, UNREACHABLE, certificate.potentials + tail
-    )
-    least = [int(row.min()) for row in np.where(is_top, totals, UNREACHABLE)]
+    at_top = certificate.potentials[:, is_top]
+    totals = np.where(at_top == UNREACHABLE, UNREACHABLE, at_top + tail[is_top])
+    least = [int(row.min(initial=UNREACHABLE)) for row in totals]
     least[0] = UNREACHABLE if problem.required else int(view.eager_upto[-1])
     if least[count] != cost:
         _reject(f"{count} buckets can cost {least[count]} ns, the ladder costs {cost}")

@@ -9,8 +9,7 @@ ways, one answer. With h the split of row j, W steps and E eager time up to a si
 - hull: no split, nothing required, one charge for all. The minimum may then run over ALL i:
   for i >= j replace the buckets from j up by j alone, which costs no more as c does not fall,
   and fill up with any free buckets below j, which costs no more either. The leftmost minimiser
-  is below j, because some i < j attains the same value. By the same exchange, of candidates
-  with equal steps the first that k buckets can reach has the least f_k.
+  is below j, because some i < j attains the same value.
 - band: a split exists. Both ends of the band [max(h, floor), j) are non-decreasing.
 - dense: any costs at all.
 """
@@ -25,7 +24,7 @@ from numpy.typing import NDArray
 
 from simcg.arrays import Bools, Ints
 from simcg.optimize.certificate import NO_PARENT, UNREACHABLE
-from simcg.optimize.hull import MAX_PRODUCT, leftmost_minimisers
+from simcg.optimize.hull import MAX_EXACT, leftmost_minimisers
 from simcg.optimize.lattice import Lattice, edge_costs, prefix_sums
 from simcg.optimize.monotone import Band, row_minima
 from simcg.optimize.problem import COST_LIMIT_NS
@@ -64,8 +63,7 @@ def choose_path(lattice: Lattice) -> Path:
         return Path.DENSE
     charges = lattice.charge_ns[1:]
     plain = not (lattice.split.any() or lattice.floor.any() or np.any(charges != charges[:1]))
-    exact = int(lattice.replay_ns.max()) * int(lattice.steps[-1]) < MAX_PRODUCT
-    return Path.HULL if plain and exact else Path.BAND
+    return Path.HULL if plain and _floats_are_exact(lattice) else Path.BAND
 
 
 def solve_layers(lattice: Lattice, max_buckets: int, path: Path) -> Layers:
@@ -76,55 +74,78 @@ def solve_layers(lattice: Lattice, max_buckets: int, path: Path) -> Layers:
     return layers
 
 
+def _floats_are_exact(lattice: Lattice) -> bool:
+    """Whether the hulls' float slopes give exact argmins, for any layer."""
+    problem = lattice.problem
+    eager_ns = np.abs(problem.eager_ns.astype(np.float64)).sum()
+    replay_ns = float(lattice.replay_ns.max()) * float(lattice.steps[-1])
+    return replay_ns + float(eager_ns + lattice.charge_ns.sum()) < MAX_EXACT
+
+
 def _solve_hull(lattice: Lattice, layers: Layers) -> None:
     """Each layer is one discrete Legendre transform; the charges, all equal, are added last."""
-    steps, replay_ns = lattice.steps, lattice.replay_ns
-    own_ns = replay_ns * steps
-    potentials = layers.potentials
-    new_steps = np.diff(steps, prepend=-1) > 0
+    steps, replay_ns, potentials = lattice.steps, lattice.replay_ns, layers.potentials
+    own_ns = replay_ns * steps + lattice.charge_ns
     for k in range(1, len(potentials)):
         # k - 1 buckets reach positions k - 1 and up, and 0 buckets reach position 0 only
-        columns = np.arange(k - 1, lattice.top + 1 if k > 1 else 1)
-        first = new_steps[columns]
-        first[0] = True
-        columns = columns[first]
-        below = potentials[k - 1, columns]
-        chosen = columns[leftmost_minimisers(steps[columns], below, replay_ns[k:])]
+        below = potentials[k - 1, : 1 if k == 1 else None]
+        chosen = leftmost_minimisers(steps[k - 1 : len(below)], below[k - 1 :], replay_ns[k:])
+        chosen += k - 1
         layers.parents[k, k:] = chosen
-        potentials[k, k:] = potentials[k - 1, chosen] + own_ns[k:] - replay_ns[k:] * steps[chosen]
-    if lattice.charge_ns[1]:
-        charges = lattice.charge_ns[1] * np.arange(len(potentials))
-        potentials += np.where(potentials < UNREACHABLE, charges[:, None], 0)
+        potentials[k, k:] = below[chosen] + own_ns[k:] - replay_ns[k:] * steps[chosen]
 
 
 def _solve_band(lattice: Lattice, layers: Layers) -> None:
     """Each layer is the least of a prefix minimum (eager part) and a banded minimum."""
     split = np.zeros_like(lattice.sizes) if lattice.split is None else lattice.split
-    rows = np.arange(lattice.top + 1)
-    # the first position at or above the split: the band is [low, row)
+    positions = np.arange(lattice.top + 1)
+    # the first position at or above the split: the band is [low, position)
     low = np.maximum(np.searchsorted(lattice.sizes, split), lattice.floor)
-    banded = np.flatnonzero(low < rows)
-    band = Band.of(low[banded], banded - 1, lattice.replay_ns[banded], lattice.top + 1)
+    rows = np.flatnonzero(low < positions)
+    band = Band(low[rows], rows - 1, lattice.replay_ns[rows])
+    exact = _floats_are_exact(lattice)
     own_ns = lattice.replay_ns * lattice.steps + lattice.charge_ns
     split_steps = prefix_sums(lattice.problem.weights)[split]
     split_ns = prefix_sums(lattice.problem.eager_ns)[split] - lattice.replay_ns * split_steps
     crossing = np.flatnonzero(low > lattice.floor)
+    outer_ns, last_outer = (split_ns + own_ns)[crossing], low[crossing] - 1
+    starts = np.unique(lattice.floor)
     for k in range(1, len(layers.potentials)):
         below, layer = layers.potentials[k - 1], layers.potentials[k]
-        argmins, minima = row_minima(band, below, lattice.steps)
-        layer[banded] = minima + own_ns[banded]
-        layers.parents[k, banded] = np.where(layer[banded] < COST_LIMIT_NS, argmins, NO_PARENT)
-        if len(crossing):
-            cheapest = _running_minima(below - lattice.eager_ns, lattice.floor)
-            eager_part = cheapest[low[crossing] - 1] + (split_ns + own_ns)[crossing]
-            layer[crossing] = np.minimum(layer[crossing], eager_part)
+        argmins = _banded_argmins(band, below, lattice.steps, hull=exact)
+        minima = below[argmins] - band.slopes * lattice.steps[argmins] + own_ns[rows]
+        layer[rows] = minima
+        layers.parents[k, rows] = np.where(minima < COST_LIMIT_NS, argmins, NO_PARENT)
+        cheapest = _running_minima(below - lattice.eager_ns, starts)
+        layer[crossing] = np.minimum(layer[crossing], cheapest[last_outer] + outer_ns)
         layer[layer >= COST_LIMIT_NS] = UNREACHABLE
 
 
-def _running_minima(values: Ints, floor: Ints) -> Ints:
+def _banded_argmins(band: Band, below: Ints, steps: Ints, *, hull: bool) -> Ints:
+    """Leftmost argmin of each row of the band.
+
+    The hull gives each row's leftmost argmin over all reachable columns. Where it lies in the
+    row's band it is the answer, and as the leftmost argmins of a band are non-decreasing it
+    bounds the answer of the other rows, which are left to monotone minima.
+    """
+    reached = np.flatnonzero(below < UNREACHABLE)
+    if not hull or not len(reached):
+        return row_minima(band, below, steps)
+    argmins = reached[leftmost_minimisers(steps[reached], below[reached], band.slopes)]
+    inside = (argmins >= band.low) & (argmins <= band.high)
+    solved, rest = np.flatnonzero(inside), np.flatnonzero(~inside)
+    if len(rest):
+        known = np.concatenate(([0], argmins[solved], [len(below) - 1]))
+        place = np.searchsorted(solved, rest)
+        low = np.maximum(band.low[rest], known[place])
+        high = np.minimum(band.high[rest], known[place + 1])
+        argmins[rest] = row_minima(Band(low, high, band.slopes[rest]), below, steps)
+    return argmins
+
+
+def _running_minima(values: Ints, starts: Ints) -> Ints:
     """Running minimum of the values, started anew at each required position."""
     minima = np.empty_like(values)
-    starts = np.unique(floor)
     for start, stop in zip(starts, np.append(starts[1:], len(values)), strict=True):
         np.minimum.accumulate(values[start:stop], out=minima[start:stop])
     return minima

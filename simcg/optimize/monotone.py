@@ -20,58 +20,33 @@ from simcg.arrays import Ints
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
-    """Rows solved together (1-based) and, for each, the nearest solved rows on both sides."""
+class Band:
+    """For each row its first and last column, inclusive and not empty, and its slope."""
 
-    rows: Ints
-    before: Ints
-    after: Ints
     low: Ints
     high: Ints
     slopes: Ints
 
 
-@dataclass(frozen=True, slots=True)
-class Band:
-    """The band and the slopes of a matrix; they serve every vector of heights."""
-
-    num_rows: int
-    num_columns: int
-    levels: tuple[Level, ...]
-
-    @staticmethod
-    def of(low: Ints, high: Ints, slopes: Ints, num_columns: int) -> Band:
-        """The band of rows with columns low..high inclusive, none of them empty."""
-        num_rows = len(low)
-        levels = []
-        stride = 1 << max(num_rows.bit_length() - 1, 0)
-        while stride and num_rows:
-            rows = np.arange(stride, num_rows + 1, 2 * stride, dtype=np.int64)
-            after = np.minimum(rows + stride, num_rows + 1)
-            at = rows - 1
-            levels.append(Level(rows, rows - stride, after, low[at], high[at], slopes[at]))
-            stride //= 2
-        return Band(num_rows, num_columns, tuple(levels))
+def row_minima(band: Band, heights: Ints, positions: Ints) -> Ints:
+    """The leftmost argmin of each row, in O((rows + columns) log rows)."""
+    rows = len(band.low)
+    # rows 0 and rows + 1 are sentinels that bound the search on both sides
+    argmins = np.zeros(rows + 2, dtype=np.int64)
+    argmins[-1] = len(heights) - 1
+    stride = 1 << rows.bit_length() >> 1
+    while stride:
+        level = np.arange(stride, rows + 1, 2 * stride)
+        after = np.minimum(level + stride, rows + 1)
+        start = np.maximum(band.low[level - 1], argmins[level - stride])
+        last = np.minimum(band.high[level - 1], argmins[after])
+        argmins[level] = _level_argmins(band.slopes[level - 1], start, last, heights, positions)
+        stride //= 2
+    return argmins[1:-1]
 
 
-def row_minima(band: Band, heights: Ints, positions: Ints) -> tuple[Ints, Ints]:
-    """The leftmost argmin and the minimum of each row, in O((rows + columns) log rows)."""
-    # rows 0 and num_rows + 1 are sentinels that bound the search on both sides
-    argmins = np.zeros(band.num_rows + 2, dtype=np.int64)
-    argmins[-1] = band.num_columns - 1
-    minima = np.zeros(band.num_rows + 2, dtype=np.int64)
-    for level in band.levels:
-        start = np.maximum(level.low, argmins[level.before])
-        last = np.minimum(level.high, argmins[level.after])
-        solved = _level_minima(level.slopes, start, last, heights, positions)
-        argmins[level.rows], minima[level.rows] = solved
-    return argmins[1:-1], minima[1:-1]
-
-
-def _level_minima(
-    slopes: Ints, start: Ints, last: Ints, heights: Ints, positions: Ints
-) -> tuple[Ints, Ints]:
-    """Leftmost argmin and minimum of each row over its columns start..last.
+def _level_argmins(slopes: Ints, start: Ints, last: Ints, heights: Ints, positions: Ints) -> Ints:
+    """Leftmost argmin of each row over its columns start..last.
 
     A row's last column is at most the next row's first, so one pass over the columns, each
     with its row's slope, covers all but the last column of each row; those are added apart.
@@ -81,12 +56,11 @@ def _level_minima(
     owned = np.diff(start, append=end - base)
     values = heights[base:end] - np.repeat(slopes, owned) * positions[base:end]
     at_last = heights[last] - slopes * positions[last]
-    ranges = np.empty(2 * len(start), dtype=np.int64)
-    ranges[0::2], ranges[1::2] = start, last_here
+    ranges = np.stack((start, last_here), axis=1).ravel()
     # an empty range yields a value of another row: masked by start < last
     inner = np.minimum.reduceat(values, ranges)[0::2]
     minima = np.where(start < last_here, np.minimum(inner, at_last), at_last)
     hits = np.flatnonzero(values == np.repeat(minima, owned))
     hits = np.append(hits, end)
     first = hits[np.searchsorted(hits, start)]
-    return np.minimum(first, last_here) + base, minima
+    return np.minimum(first, last_here) + base
