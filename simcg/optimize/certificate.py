@@ -10,71 +10,27 @@ derives sizes, prefix sums and costs from the problem again and verifies that
 - the claimed cost is the ladder's own cost, and at most d[k, t] + tail(t) for every permitted
   ceiling t, for k = K ("exactly") or for all k <= K and for no graphs at all ("at most").
 
-For every predecessor: ``Proof.PAIRS`` looks at all pairs. ``Proof.ROWS`` takes linear time where
-costs have the product form that it verifies first: buckets that do not get cheaper with size,
-and in bucket j exactly the sizes up to some h(j), non-decreasing in j, run eager. Then
-predecessors below h(j) need only a running minimum of d[k, i] - E_i, and the others form the
-matrix A(j, i) = d[k, i] + c_j (W_j - W_i) on the band low(j) <= i < j, low non-decreasing.
-
-Claim: let q(j), the parents, be non-decreasing over the rows, and for each column i let
-A(m, i) >= A(m, q(m)) hold in the last row m with q(m) < i and in the first row m with q(m) > i,
-where (m, i) is in the band. Then q(j) is a minimum of row j, for all j.
-Proof. Take i > q(j) in the band of row j, and let m >= j be the last row with q(m) < i. Both
-i and q(m) are in the bands of rows j and m: low(j) <= q(j) <= q(m) < i < j <= m and
-low(m) <= q(m). A is Monge there, as (c_m - c_j)(W_i - W_q(m)) >= 0, that is
-A(j, i) - A(j, q(m)) >= A(m, i) - A(m, q(m)) >= 0. So A(j, i) >= A(j, q(m)) with
-q(j) <= q(m) < i; repeat with q(m) for i until q(j) is reached. The case i < q(j) mirrors it with
-the first row m <= j that has q(m) > i: low(m) <= low(j) <= i < q(m) < m and q(m) <= q(j).
-Columns that k buckets cannot reach, and rows that have no reachable column in their band, are
-left out of A; a submatrix of a Monge matrix is Monge.
+The lower bounds are verified in ``bounds.py``, by linear-time tests or by all pairs.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
 from itertools import pairwise
-from typing import NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
-from simcg.arrays import Bools, Ints
-from simcg.errors import SimcgError
+from simcg.optimize.bounds import View, check_by_pairs, check_by_rows, spent_in
+from simcg.optimize.evidence import (
+    NO_PARENT,
+    UNREACHABLE,
+    Certificate,
+    CertificateError,
+    Proof,
+    reject,
+)
 from simcg.optimize.problem import COST_LIMIT_NS, LadderProblem
 
-UNREACHABLE = 2**61
-"""Potential of a position that no ladder of that many buckets can have as its top."""
-
-NO_PARENT = -1
-
-
-class Proof(Enum):
-    """How the lower bounds of a certificate are verified."""
-
-    ROWS = "rows"
-    PAIRS = "pairs"
-
-
-class CertificateError(SimcgError):
-    """A certificate does not prove the claim; the text says which part fails."""
-
-
-@dataclass(frozen=True, slots=True)
-class Certificate:
-    """Evidence for "no ladder of at most (or exactly) ``max_buckets`` buckets costs less".
-
-    ``potentials`` and ``parents`` have shape (layers, allowed sizes + 1). A parent is the
-    predecessor that attains the potential (PAIRS) or the minimum of the band (ROWS).
-    ``price_ns``: p with cost(k) + p k least at the ladder's own k >= 1 among the layers given.
-    """
-
-    max_buckets: int
-    exactly: bool
-    proof: Proof
-    potentials: Ints
-    parents: NDArray[np.int32]
-    price_ns: int | None = None
+__all__ = ["Certificate", "CertificateError", "Proof", "check_certificate"]
 
 
 def check_certificate(
@@ -87,215 +43,68 @@ def check_certificate(
     _check_legal(problem, ladder, certificate)
     spent = _cost_of(problem, ladder)
     if spent != cost:
-        _reject(f"the ladder costs {spent} ns, not {cost}")
-    view = _View(problem)
+        reject(f"the ladder costs {spent} ns, not {cost}")
+    view = View(problem)
     _check_shape(view, certificate)
     if certificate.proof is Proof.ROWS:
-        _check_by_rows(view, certificate)
+        check_by_rows(view, certificate)
     else:
-        _check_by_pairs(view, certificate)
+        check_by_pairs(view, certificate)
     _check_optimal(view, len(ladder), cost, certificate)
-
-
-def _reject(reason: str) -> NoReturn:
-    raise CertificateError(f"certificate: {reason}")
 
 
 def _check_legal(problem: LadderProblem, ladder: tuple[int, ...], claim: Certificate) -> None:
     """The ladder is ascending and keeps every limit of the problem and of the claim."""
     for size in ladder:
         if not (1 <= size <= problem.max_tokens and problem.allowed[size]):
-            _reject(f"bucket {size} is not an allowed size")
+            reject(f"bucket {size} is not an allowed size")
     if any(a >= b for a, b in pairwise(ladder)):
-        _reject(f"the ladder {ladder} does not ascend")
+        reject(f"the ladder {ladder} does not ascend")
     missing = set(problem.required) - set(ladder)
     if missing:
-        _reject(f"the ladder lacks the required sizes {sorted(missing)}")
+        reject(f"the ladder lacks the required sizes {sorted(missing)}")
     if ladder and not problem.tops[ladder[-1]]:
-        _reject(f"{ladder[-1]} may not be the ceiling")
+        reject(f"{ladder[-1]} may not be the ceiling")
     count, limit = len(ladder), claim.max_buckets
     if count > limit or (claim.exactly and count != limit):
-        _reject(f"the ladder has {count} buckets, the claim is about {limit}")
+        reject(f"the ladder has {count} buckets, the claim is about {limit}")
 
 
 def _cost_of(problem: LadderProblem, ladder: tuple[int, ...]) -> int:
     """The ladder's cost, bucket by bucket and size by size."""
     total, below = 0, 0
     for bucket in ladder:
-        total += int(_spent_in(problem, below, bucket).sum()) + int(problem.charge_ns[bucket])
+        total += int(spent_in(problem, below, bucket).sum()) + int(problem.charge_ns[bucket])
         below = bucket
     return total + int(problem.eager_ns[below + 1 :].sum())
 
 
-def _spent_in(problem: LadderProblem, below: int, bucket: int) -> Ints:
-    """Time of all steps of each size below+1..bucket in that bucket, by the rules."""
-    sizes = np.arange(below + 1, bucket + 1, dtype=np.int64)
-    eager = problem.eager_ns[below + 1 : bucket + 1]
-    replayed = problem.weights[below + 1 : bucket + 1] * problem.replay_ns[bucket]
-    runs_eager = np.zeros(len(sizes), dtype=np.bool_)
-    if problem.max_ratio is not None:
-        ratio = problem.max_ratio
-        runs_eager |= bucket * ratio.denominator > sizes * ratio.numerator
-    if problem.eager_if_cheaper:
-        runs_eager |= eager < replayed
-    return np.where(runs_eager, eager, replayed)
-
-
-class _View:
-    """Positions, sums and limits, derived from the problem for the checker alone."""
-
-    def __init__(self, problem: LadderProblem) -> None:
-        self.problem = problem
-        allowed = [0, *(n for n in np.nonzero(problem.allowed)[0].tolist() if n > 0)]
-        self.sizes = np.array(allowed, dtype=np.int64)
-        self.steps_upto = np.zeros(len(problem.weights), dtype=np.int64)
-        self.eager_upto = np.zeros(len(problem.weights), dtype=np.int64)
-        np.cumsum(problem.weights[1:], out=self.steps_upto[1:])
-        np.cumsum(problem.eager_ns[1:], out=self.eager_upto[1:])
-        self.steps = self.steps_upto[self.sizes]
-        self.eager = self.eager_upto[self.sizes]
-        self.replay = problem.replay_ns[self.sizes]
-        self.charge = problem.charge_ns[self.sizes]
-        # the lowest predecessor of each row: a position that holds a required size ends a segment
-        self.segments = [0, *(allowed.index(size) for size in problem.required)]
-        self.floor = np.zeros(len(allowed), dtype=np.int64)
-        for start in self.segments:
-            self.floor[start + 1 :] = start
-
-
-def _check_shape(view: _View, certificate: Certificate) -> None:
+def _check_shape(view: View, certificate: Certificate) -> None:
     """The tables have enough layers, layer 0 is right, and all entries are in range."""
     potentials, parents = certificate.potentials, certificate.parents
     if potentials.ndim != 2 or potentials.shape != parents.shape:
-        _reject("potentials and parents are not two tables of one shape")
+        reject("potentials and parents are not two tables of one shape")
     layers, columns = potentials.shape
     needed = min(certificate.max_buckets, len(view.sizes) - 1) + 1
     if columns != len(view.sizes) or layers < needed:
-        _reject(f"{layers} x {columns} potentials, {needed} x {len(view.sizes)} are needed")
+        reject(f"{layers} x {columns} potentials, {needed} x {len(view.sizes)} are needed")
     if potentials.dtype != np.int64 or parents.dtype.kind != "i":
-        _reject("potentials and parents are not integers")
+        reject("potentials and parents are not integers")
     reached = potentials != UNREACHABLE
-    if np.any(np.abs(potentials[reached]) >= COST_LIMIT_NS):
-        _reject("a potential is out of range")
+    held = potentials[reached]
+    if np.any((held <= -COST_LIMIT_NS) | (held >= COST_LIMIT_NS)):
+        reject("a potential is out of range")
     if potentials[0, 0] != 0 or np.any(reached[0, 1:]):
-        _reject("layer 0 does not start at the empty ladder")
-    if np.any(reached[1:, 0]) or np.any(parents[0] != NO_PARENT):
-        _reject("the empty ladder has a predecessor")
+        reject("layer 0 does not start at the empty ladder")
+    if (
+        np.any(reached[1:, 0])
+        or np.any(parents[0] != NO_PARENT)
+        or np.any(parents[:, 0] != NO_PARENT)
+    ):
+        reject("the empty ladder has a predecessor")
 
 
-def _check_by_pairs(view: _View, certificate: Certificate) -> None:
-    """Every potential against every predecessor, with costs taken size by size."""
-    below, above = certificate.potentials[:-1], certificate.potentials[1:]
-    for row in range(1, len(view.sizes)):
-        first = int(view.floor[row])
-        spent = _spent_in(view.problem, int(view.sizes[first]), int(view.sizes[row]))
-        # cost of the sizes above each predecessor: sums from the right
-        from_right = np.cumsum(spent[::-1])[::-1]
-        offsets = view.sizes[first:row] - view.sizes[first]
-        edge = from_right[offsets] + view.charge[row]
-        sources, parents = below[:, first:row], certificate.parents[1:, row]
-        reached = np.any(sources != UNREACHABLE, axis=1)
-        bounds = np.where(sources == UNREACHABLE, UNREACHABLE, sources + edge)
-        if np.any(above[:, row, None] > bounds):
-            _reject(f"a potential of size {view.sizes[row]} is no lower bound")
-        if np.any((parents != NO_PARENT) != reached):
-            _reject(f"the parents of size {view.sizes[row]} do not match what is reachable")
-        inside = (parents >= first) & (parents < row)
-        if not np.all(inside[reached]):
-            _reject(f"a parent of size {view.sizes[row]} is no predecessor")
-        layer = np.flatnonzero(reached)
-        attained = bounds[layer, parents[layer] - first]
-        if np.any(attained != above[layer, row]) or np.any(above[~reached, row] != UNREACHABLE):
-            _reject(f"a potential of size {view.sizes[row]} is not attained")
-
-
-def _eager_prefix(view: _View) -> Ints:
-    """h(j): the bucket at j serves exactly the sizes above h(j); rejects other cost forms."""
-    problem = view.problem
-    if np.any(view.replay[2:] < view.replay[1:-1]):
-        _reject("the proof by rows needs replay costs that do not fall")
-    prefix = np.zeros(len(view.sizes), dtype=np.int64)
-    if problem.max_ratio is not None:
-        # n is refused iff n * numerator < size * denominator
-        ratio = problem.max_ratio
-        prefix[1:] = (view.sizes[1:] * ratio.denominator - 1) // ratio.numerator
-    if not problem.eager_if_cheaper:
-        return prefix
-    weights, eager = problem.weights[1:], problem.eager_ns[1:]
-    counted = (weights > 0) | (eager != 0)
-    # the least replay cost at which eager is strictly cheaper
-    onset = eager // np.maximum(weights, 1) + 1
-    onset = np.where(weights > 0, onset, np.where(eager < 0, -UNREACHABLE, UNREACHABLE))[counted]
-    if np.any(onset[1:] < onset[:-1]):
-        _reject("the proof by rows needs eager costs per step that do not fall")
-    # a size that costs nothing both ways counts with the size below it
-    ends = np.append(np.flatnonzero(counted), len(counted))
-    cheaper = ends[np.searchsorted(onset, view.replay, side="right")]
-    prefix = np.minimum(np.maximum(prefix, cheaper), view.sizes)
-    return prefix
-
-
-def _check_by_rows(view: _View, certificate: Certificate) -> None:
-    """Each layer by a running minimum and the local test of the claim above."""
-    prefix = _eager_prefix(view)
-    low = np.maximum(np.searchsorted(view.sizes, prefix, side="left"), view.floor)
-    steps_h, eager_h = view.steps_upto[prefix], view.eager_upto[prefix]
-    outer = eager_h + view.replay * (view.steps - steps_h) + view.charge
-    potentials, parents = certificate.potentials, certificate.parents
-    for k in range(len(potentials) - 1):
-        banded = _band_minima(view, low, potentials[k], parents[k + 1])
-        least = _running_least(view, low, potentials[k])
-        least = np.where(least < UNREACHABLE // 2, least + outer, UNREACHABLE)
-        wrong = potentials[k + 1] != np.minimum(least, banded)
-        if np.any(wrong):
-            size = view.sizes[np.argmax(wrong)]
-            _reject(f"the potential of size {size} with {k + 1} buckets is not the least cost")
-
-
-def _running_least(view: _View, low: Ints, below: Ints) -> Ints:
-    """For each row the least d - E over predecessors floor..low-1; large where there is none."""
-    least = np.full(len(below), UNREACHABLE, dtype=np.int64)
-    gains = np.where(below == UNREACHABLE, UNREACHABLE, below - view.eager)
-    for start, stop in pairwise([*view.segments, len(below) - 1]):
-        if start < stop:
-            best = np.minimum.accumulate(gains[start:stop])
-            rows = np.arange(start + 1, stop + 1)
-            rows = rows[low[rows] > start]
-            least[rows] = best[low[rows] - 1 - start]
-    return least
-
-
-def _band_minima(view: _View, low: Ints, below: Ints, parents: NDArray[np.int32]) -> Ints:
-    """The minimum of each row's band, UNREACHABLE where empty; rejects parents that fail."""
-    reached: Bools = below != UNREACHABLE
-    count = np.concatenate(([0], np.cumsum(reached)))
-    positions = np.arange(len(below))
-    stop = np.maximum(low, positions)
-    rows = np.flatnonzero(count[stop] > count[low])
-    minima = np.full(len(below), UNREACHABLE, dtype=np.int64)
-    if np.count_nonzero(parents != NO_PARENT) != len(rows) or np.any(parents[rows] == NO_PARENT):
-        _reject("the parents do not match what is reachable")
-    if not len(rows):
-        return minima
-    best = parents[rows].astype(np.int64)
-    if np.any(best < low[rows]) or np.any(best >= rows) or not np.all(reached[best]):
-        _reject("a parent is no predecessor in the row's band")
-    if np.any(best[1:] < best[:-1]):
-        _reject("the parents are not in ascending order")
-    slope, first = view.replay[rows], low[rows]
-    least = below[best] - slope * view.steps[best]
-    minima[rows] = least + slope * view.steps[rows] + view.charge[rows]
-    parents_upto = np.cumsum(np.bincount(best, minlength=len(below)))
-    last_lower = np.concatenate(([0], parents_upto[:-1])) - 1
-    for row in (last_lower, parents_upto):  # parents_upto: the first row with a higher parent
-        at = np.clip(row, 0, len(rows) - 1)
-        inside = reached & (at == row) & (positions >= first[at]) & (positions < rows[at])
-        if np.any(inside & (below - slope[at] * view.steps < least[at])):
-            _reject("a parent does not attain the minimum of its row")
-    return minima
-
-
-def _check_optimal(view: _View, count: int, cost: int, certificate: Certificate) -> None:
+def _check_optimal(view: View, count: int, cost: int, certificate: Certificate) -> None:
     """No permitted ceiling of any layer in the claim is cheaper, and the price supports it."""
     problem = view.problem
     tail = view.eager_upto[-1] - view.eager
@@ -307,14 +116,14 @@ def _check_optimal(view: _View, count: int, cost: int, certificate: Certificate)
     least = [int(row.min(initial=UNREACHABLE)) for row in totals]
     least[0] = UNREACHABLE if problem.required else int(view.eager_upto[-1])
     if least[count] != cost:
-        _reject(f"{count} buckets can cost {least[count]} ns, the ladder costs {cost}")
+        reject(f"{count} buckets can cost {least[count]} ns, the ladder costs {cost}")
     if not certificate.exactly and min(least[: certificate.max_buckets + 1]) < cost:
-        _reject("a ladder of fewer buckets costs less")
+        reject("a ladder of fewer buckets costs less")
     if certificate.price_ns is None:
         return
     if problem.max_ratio is not None and not problem.eager_if_cheaper:
-        _reject("there is no price under a hard guard")
+        reject("there is no price under a hard guard")
     bought = [total + certificate.price_ns * k for k, total in enumerate(least)]
     reachable = [bought[k] for k in range(1, len(least)) if least[k] < UNREACHABLE]
     if count < 1 or min(reachable) < bought[count]:
-        _reject(f"{certificate.price_ns} ns is not the price of a bucket")
+        reject(f"{certificate.price_ns} ns is not the price of a bucket")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from simcg.errors import InputError, require
-from simcg.optimize.certificate import Certificate, Proof
+from simcg.optimize.evidence import Certificate, Proof
 from simcg.optimize.lattice import Lattice, edge_costs
 from simcg.optimize.layers import Layers
 from simcg.optimize.price import has_price

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simcg.arrays import Bools, Ints
-from simcg.optimize.certificate import NO_PARENT, UNREACHABLE
+from simcg.optimize.evidence import NO_PARENT, UNREACHABLE
 from simcg.optimize.hull import MAX_EXACT, leftmost_minimisers
 from simcg.optimize.lattice import Lattice, edge_costs, prefix_sums
 from simcg.optimize.monotone import Band, row_minima

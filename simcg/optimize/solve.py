@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from simcg.errors import require
-from simcg.optimize.certificate import UNREACHABLE, Proof
+from simcg.optimize.evidence import UNREACHABLE, Proof
 from simcg.optimize.frontier import Frontier
 from simcg.optimize.lattice import Lattice
 from simcg.optimize.layers import Layers, Path, choose_path, solve_layers
