@@ -19,7 +19,7 @@ from typing import Literal
 import numpy as np
 
 from simcg.arrays import Ints
-from simcg.errors import require
+from simcg.errors import InputError, require
 from simcg.workload.requests import MAX_TIME_NS, Requests
 from simcg.workload.steps import Steps
 
@@ -127,22 +127,28 @@ def _run(
 ) -> tuple[Ints, Ints]:
     """Step boundaries in the stream, and the start of each step in ns."""
     ends, cached, pairs = stream.ends.tolist(), stream.cached.tolist(), stream.pairs.tolist()
+    arrival_ns = [*arrival_ns, MAX_TIME_NS]
     positions, starts = [0], []
     head = position = clock = pairs_done = 0
     while head < len(cached):
         clock = max(clock, arrival_ns[head])
-        arrived = bisect_right(arrival_ns, clock, head)
-        stop = min(arrived, head + max_requests)
-        end = min(ends[stop], position + max_chunk)
-        # the request that holds position ``end``, which is the next step's first
-        head = stop if end == ends[stop] else bisect_right(ends, end, head, stop) - 1
-        part = end - ends[head]
-        before = pairs[head] + (part * cached[head] + part * (part + 1) // 2 if part else 0)
+        stop = head + 1
+        if arrival_ns[stop] <= clock:
+            stop = min(bisect_right(arrival_ns, clock, stop), head + max_requests)
+        end = position + max_chunk
+        if end >= ends[stop]:
+            head, end = stop, ends[stop]
+            before = pairs[head]
+        else:  # the last request is cut: the next step begins inside it, at position ``end``
+            head = bisect_right(ends, end, head, stop) - 1
+            part = end - ends[head]
+            before = pairs[head] + part * cached[head] + part * (part + 1) // 2
         duration = step_ns(end - position, before - pairs_done)
-        require(duration >= 0, "step_ns", f"n={end - position}", duration, "ns >= 0")
         starts.append(clock)
         clock += duration
+        if duration < 0 or clock >= MAX_TIME_NS:
+            expected = "ns >= 0, and a run within 146 years"
+            raise InputError("step_ns", f"n={end - position}", duration, expected)
         positions.append(end)
         position, pairs_done = end, before
-    require(clock < MAX_TIME_NS, "step_ns", "", clock, "a run within 146 years")
     return np.array(positions, dtype=np.int64), np.array(starts, dtype=np.int64)

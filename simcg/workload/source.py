@@ -1,7 +1,8 @@
-"""Bytes from outside to text: files, standard input, gzip; every failure is one clear line."""
+"""Bytes from outside: files, standard input, gzip; every failure is one clear line."""
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import sys
 import zlib
@@ -13,23 +14,23 @@ STANDARD_INPUT = "-"
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
-def read_text(path: str | Path) -> str:
-    """The text of a UTF-8 file or of standard input (``-``), unpacked if it is gzip.
+def read_utf8(path: str | Path) -> bytes:
+    """The bytes of a UTF-8 file or of standard input (``-``), unpacked if it is gzip.
 
     gzip is recognised by its first bytes. A byte-order mark is dropped, and so is white space
     at the end. Raises InputError for what cannot be read, is cut short, is not UTF-8 or is empty.
     """
     data = unpack(str(path), _read_bytes(path))
     try:
-        text = data.decode("utf-8-sig")
+        data.decode()  # only checked: lines are decoded as they are read
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         bad = data[error.start : error.start + 4]
         raise InputError(str(path), f"line {line}", bad, "UTF-8 text (or gzip of it)") from error
-    text = text.rstrip(" \t\r\n")
-    if not text:
+    data = data.removeprefix(codecs.BOM_UTF8).rstrip(b" \t\r\n")
+    if not data:
         raise InputError(str(path), "", "an empty file", "a header or JSON lines, then data")
-    return text
+    return data
 
 
 def _read_bytes(path: str | Path) -> bytes:
