@@ -1,0 +1,194 @@
+"""GPU time of one kernel over its rows: measured curves, else the roofline with its waves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from simcg.arrays import Floats, Ints
+from simcg.hardware.profile import Curve, CurveKey, HardwareProfile
+from simcg.model.ops import (
+    DTYPE_BITS,
+    AllReduce,
+    Attention,
+    Elementwise,
+    Gemm,
+    GroupedGemm,
+    Op,
+)
+from simcg.provenance import Provenance, weakest
+
+TILE = 128
+"""Rows and columns of the output tile that the roofline quantises by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What kernels run on, equal-length int64 arrays: rows of the dense ops, then the batch."""
+
+    rows: Ints
+    tokens: Ints
+    requests: Ints
+    pairs: Ints
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTime:
+    """Durations in ns (int64, one per entry of the work) and what they rest on.
+
+    ``relative_spread``: one sigma of the measurement as a share, 0 where nothing was measured.
+    """
+
+    ns: Ints
+    provenance: Provenance
+    relative_spread: float
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """The kernel times of one profile."""
+
+    profile: HardwareProfile
+    _curves: dict[CurveKey, Curve] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_curves", {c.key: c for c in self.profile.curves})
+
+    def time(self, op: Op, work: Work) -> KernelTime:
+        """How long all kernels of ``op`` take together."""
+        rows = work.rows if op.rows == "tokens" else work.requests
+        shape = op.shape
+        if isinstance(shape, Gemm):
+            return self._gemm(shape, rows)
+        if isinstance(shape, GroupedGemm):
+            return self._grouped(shape, rows)
+        if isinstance(shape, Attention):
+            return self._attention(shape, work)
+        if isinstance(shape, AllReduce):
+            return self._all_reduce(shape, rows)
+        return self._elementwise(shape, op.kind, op.kernels, rows)
+
+    def _gemm(self, shape: Gemm, rows: Ints) -> KernelTime:
+        key = CurveKey("gemm", k=shape.k, n=shape.n, weights=shape.weights)
+        curve = self._curves.get(key)
+        if curve is not None:
+            return _along(curve, rows)
+        roof, rate = self.profile.roofline, self._flops(shape.activations)
+        tiles = -(-rows // TILE) * -(-shape.n // TILE)
+        compute = self._waves(tiles, 2.0 * TILE * TILE * shape.k, rate * roof.compute.value)
+        stored = shape.k * shape.n * DTYPE_BITS[shape.weights] / 8
+        moved = stored + 2.0 * rows * (shape.k + shape.n)
+        stream = moved / (self._bandwidth() * roof.bandwidth.value) * 1e9
+        return self._roofline(np.maximum(compute, stream), roof.compute.provenance)
+
+    def _grouped(self, shape: GroupedGemm, rows: Ints) -> KernelTime:
+        key = CurveKey(
+            "grouped_gemm", k=shape.k, n=shape.n, experts=shape.experts, top_k=shape.top_k,
+            weights=shape.weights,
+        )  # fmt: skip
+        curve = self._curves.get(key)
+        if curve is not None:
+            return _along(curve, rows)
+        roof, rate = self.profile.roofline, self._flops(shape.activations)
+        routed = rows.astype(np.float64) * shape.top_k
+        touched = shape.experts * (1 - (1 - shape.top_k / shape.experts) ** rows)
+        tiles = np.ceil(touched * np.ceil(routed / touched / TILE)) * -(-shape.n // TILE)
+        flops = 2.0 * TILE * TILE * shape.k
+        compute = self._waves(tiles, flops, rate * roof.grouped_compute.value)
+        stored = touched * shape.k * shape.n * DTYPE_BITS[shape.weights] / 8
+        moved = stored + 2.0 * routed * (shape.k + shape.n)
+        stream = moved / (self._bandwidth() * roof.grouped_bandwidth.value) * 1e9
+        return self._roofline(np.maximum(compute, stream), roof.grouped_bandwidth.provenance)
+
+    def _attention(self, shape: Attention, work: Work) -> KernelTime:
+        key = CurveKey(
+            "attention", heads=shape.heads, kv_heads=shape.kv_heads, head_dim=shape.head_dim,
+            window=shape.window or 0,
+        )  # fmt: skip
+        keys = work.pairs / work.tokens
+        curve = self._curves.get(key)
+        if curve is not None:
+            return _over_plane(curve, work.tokens, keys)
+        if shape.window is not None:
+            keys = np.minimum(keys, shape.window)
+        rate = self._flops("bf16") * self.profile.roofline.attention_compute.value
+        tiles = -(-work.tokens // TILE) * shape.heads
+        compute = self._waves(tiles, 4.0 * TILE * shape.head_dim * keys, rate)
+        return self._roofline(compute, self.profile.roofline.attention_compute.provenance)
+
+    def _elementwise(self, shape: Elementwise, kind: str, kernels: int, rows: Ints) -> KernelTime:
+        moved = rows.astype(np.float64) * ((shape.read_bytes + shape.write_bytes) / kernels)
+        curve = self._curves.get(CurveKey("elementwise", kind=kind))
+        known = curve is not None
+        curve = curve or self._curves.get(CurveKey("elementwise"))
+        if curve is not None:
+            one = _along(curve, moved)
+            # another kernel's curve stands in for a kind that was not measured
+            where = one.provenance if known else "assumed"
+            return KernelTime(one.ns * kernels, where, one.relative_spread)
+        roof = self.profile.roofline
+        stream = moved / (self._bandwidth() * roof.bandwidth.value) * 1e9
+        one = self._roofline(stream, roof.bandwidth.provenance)
+        return KernelTime(one.ns * kernels, one.provenance, 0.0)
+
+    def _all_reduce(self, shape: AllReduce, rows: Ints) -> KernelTime:
+        roof = self.profile.roofline
+        sent = 2.0 * (shape.ranks - 1) / shape.ranks * shape.row_bytes * rows
+        rate = self.profile.gpu.link_bandwidth.value * roof.link.value
+        ns = roof.collective_ns.value + sent / rate * 1e9
+        used = (roof.collective_ns, roof.link, self.profile.gpu.link_bandwidth)
+        return KernelTime(np.rint(ns).astype(np.int64), weakest(f.provenance for f in used), 0.0)
+
+    def _flops(self, activations: str) -> float:
+        """Peak of the units that the activations' type uses."""
+        peaks = self.profile.gpu.peak_flops
+        wanted = {"fp8": "fp8", "nvfp4": "fp4"}.get(activations, "bf16")
+        figure = {str(name): peak for name, peak in peaks.items()}
+        return figure.get(wanted, peaks["bf16"]).value
+
+    def _bandwidth(self) -> float:
+        return self.profile.gpu.memory_bandwidth.value
+
+    def _waves(self, tiles: Ints | Floats, flops: float | Floats, rate: float) -> Floats:
+        """Tiles fill the SMs wave by wave; a wave lasts as long as one tile on one SM, in ns."""
+        sms = self.profile.gpu.sms.value
+        waves = np.ceil(tiles / sms)
+        out: Floats = waves * (flops / (rate / sms)) * 1e9
+        return out
+
+    def _roofline(self, ns: Floats, efficiency: Provenance) -> KernelTime:
+        floor = self.profile.roofline.floor_ns.value
+        return KernelTime(np.rint(ns + floor).astype(np.int64), efficiency, 0.0)
+
+
+def _along(curve: Curve, at: Ints | Floats) -> KernelTime:
+    """Linear between the measured points; beyond the last one in proportion to its rows."""
+    x, y = np.array(curve.x), np.array(curve.ns)
+    ns = np.interp(at, x, y)
+    beyond = at > x[-1]
+    if beyond.any():
+        ns = np.where(beyond, y[-1] * at / x[-1], ns)
+    return KernelTime(np.rint(ns).astype(np.int64), curve.provenance, _relative_spread(curve))
+
+
+def _over_plane(curve: Curve, tokens: Ints, keys: Floats) -> KernelTime:
+    """Bilinear in the logarithms of tokens, keys and time; beyond the grid its last slope."""
+    log_x, log_y = np.log(curve.x), np.log(curve.y)
+    plane = np.log(curve.ns).reshape(len(log_x), len(log_y))
+    at_x, at_y = np.log(tokens), np.log(keys)
+    i = np.clip(np.searchsorted(log_x, at_x) - 1, 0, len(log_x) - 2)
+    j = np.clip(np.searchsorted(log_y, at_y) - 1, 0, len(log_y) - 2)
+    u = np.maximum((at_x - log_x[i]) / (log_x[i + 1] - log_x[i]), 0)
+    v = np.maximum((at_y - log_y[j]) / (log_y[j + 1] - log_y[j]), 0)
+    low = plane[i, j] * (1 - v) + plane[i, j + 1] * v
+    high = plane[i + 1, j] * (1 - v) + plane[i + 1, j + 1] * v
+    ns = np.exp(low * (1 - u) + high * u)
+    return KernelTime(np.rint(ns).astype(np.int64), curve.provenance, _relative_spread(curve))
+
+
+def _relative_spread(curve: Curve) -> float:
+    return float(np.median(np.array(curve.spread_ns) / np.array(curve.ns)))

@@ -1,0 +1,186 @@
+"""HardwareProfile: what one GPU and its host cost, every figure with its provenance.
+
+Every value is frozen and checks itself; a ValueError it raises is located in the file by msgspec.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Literal
+
+import msgspec
+
+from simcg.errors import SimcgError
+from simcg.provenance import Provenance
+
+
+class Figure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One cost: a value >= 0 and its spread (one robust sigma) in the same unit."""
+
+    value: float
+    provenance: Provenance
+    source: str
+    spread: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, number in (("value", self.value), ("spread", self.spread)):
+            if not (math.isfinite(number) and number >= 0):
+                raise ValueError(f"{name} {number} is not a finite number >= 0")
+
+
+class CurveKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which kernel a curve times: the op's shape, without the rows."""
+
+    op: Literal["gemm", "grouped_gemm", "attention", "elementwise"]
+    kind: str = ""  # elementwise: the kind of op, "" for any
+    k: int = 0
+    n: int = 0
+    experts: int = 0
+    top_k: int = 0
+    weights: str = "bf16"
+    heads: int = 0
+    kv_heads: int = 0
+    head_dim: int = 0
+    window: int = 0  # 0: full attention
+
+
+class Curve(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Kernel time, in ns with spread, over one or two ascending axes.
+
+    ``x``: rows (gemm, grouped_gemm), bytes moved (elementwise) or query tokens (attention).
+    ``y``: attention only, keys per query; then ``ns`` is row-major, len(x) rows of len(y).
+    """
+
+    key: CurveKey
+    x: tuple[float, ...]
+    ns: tuple[float, ...]
+    spread_ns: tuple[float, ...]
+    provenance: Provenance
+    source: str
+    y: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        points = len(self.x) * max(len(self.y), 1)
+        for name in ("ns", "spread_ns"):
+            if len(getattr(self, name)) != points or not points:
+                raise ValueError(f"{name} has {len(getattr(self, name))} entries, not {points}")
+        if (self.key.op == "attention") != bool(self.y):
+            raise ValueError("y belongs to attention curves, and they need it")
+        for name in ("x", "y"):
+            axis = getattr(self, name)
+            if any(not math.isfinite(v) or v <= 0 for v in axis):
+                raise ValueError(f"{name} has an entry that is not a finite number > 0")
+            if any(a >= b for a, b in pairwise(axis)):
+                raise ValueError(f"{name} is not strictly ascending")
+        for name in ("ns", "spread_ns"):
+            for index, value in enumerate(getattr(self, name)):
+                if not (math.isfinite(value) and value > 0):
+                    raise ValueError(f"{name}[{index}] is {value}, not a finite number > 0")
+
+
+class Gpu(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Sizes and rates: bytes, bytes a second, dense operations a second by data type."""
+
+    sms: Figure
+    memory_bytes: Figure
+    memory_bandwidth: Figure
+    link_bandwidth: Figure  # to the other GPUs, one direction, bytes a second
+    peak_flops: dict[Literal["bf16", "fp8", "fp4"], Figure]
+
+
+class Host(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Host time in ns.
+
+    ``dispatch``: one kernel of that kind of op issued eagerly ("" for every other kind).
+    ``compiled_dispatch``: one kernel issued by compiled code without a graph.
+    ``break_body``: one break, from the end of a segment to the next one's launch.
+    ``piece``: entering one compiled piece (guards, dispatch).
+    ``launch_latency``: from the end of a launch call to the start of its kernel on an idle GPU.
+    ``replay_nodes``, ``replay``: host time of one graph launch over its node count.
+    """
+
+    dispatch: dict[str, Figure]
+    compiled_dispatch: Figure
+    break_body: Figure
+    piece: Figure
+    launch_latency: Figure
+    replay_nodes: tuple[int, ...]
+    replay: tuple[Figure, ...]
+
+    def __post_init__(self) -> None:
+        if "" not in self.dispatch:
+            raise ValueError('dispatch has no entry "" for kinds without a figure of their own')
+        if len(self.replay_nodes) != len(self.replay) or not self.replay:
+            raise ValueError("replay_nodes and replay must have equal lengths >= 1")
+        if any(a >= b for a, b in pairwise((0, *self.replay_nodes))):
+            raise ValueError("replay_nodes is not strictly ascending from 1")
+
+
+class Gaps(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """GPU idle time in ns before a kernel.
+
+    ``stream``: issued eagerly on a busy stream.  ``node``: a node of a graph.  ``graph_start``:
+    the first node of a graph.  ``after_break``: more, when a graph follows an eager kernel.
+    """
+
+    stream: Figure
+    node: Figure
+    graph_start: Figure
+    after_break: Figure
+
+
+class Roofline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What fills in for curves that were not measured.
+
+    ``compute``, ``bandwidth``: shares of the peak that kernels reach; ``grouped_bandwidth``:
+    the same for expert weights; ``floor_ns``: the shortest kernel; ``collective_ns``: an
+    all-reduce of a few bytes; ``link``: share of the link's rate that a large one reaches.
+    """
+
+    compute: Figure
+    bandwidth: Figure
+    grouped_compute: Figure
+    grouped_bandwidth: Figure
+    attention_compute: Figure
+    floor_ns: Figure
+    collective_ns: Figure
+    link: Figure
+
+
+class GraphMemory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Device bytes: of the first graph in a process, per node of an instantiated graph."""
+
+    first_graph_bytes: Figure
+    exec_bytes_per_node: Figure
+
+
+class Startup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Capture costs in ns: per node beside the dispatch of its op, and the compiler's per layer."""
+
+    capture_per_node: Figure
+    instantiate_per_node: Figure
+    compile_per_layer: Figure
+
+
+class HardwareProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One GPU with its host. ``environment`` says what it was measured on, as text."""
+
+    name: str
+    description: str
+    environment: dict[str, str]
+    gpu: Gpu
+    host: Host
+    gaps: Gaps
+    roofline: Roofline
+    memory: GraphMemory
+    startup: Startup
+    curves: tuple[Curve, ...] = ()
+
+
+def decode_profile(data: bytes, source: str) -> HardwareProfile:
+    """The profile in JSON bytes; ``SimcgError`` names the file, the field and what is wrong."""
+    try:
+        return msgspec.json.decode(data, type=HardwareProfile)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise SimcgError(f"{source}: {error}, expected a simcg hardware profile") from None
