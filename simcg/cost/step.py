@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 
@@ -33,29 +35,51 @@ class StepTimes:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """Ops that the host issues as one: an eager kernel, a graph segment, or a break."""
+    """Ops that the host issues as one: an eager kernel, a graph segment, or a break.
 
-    ops: tuple[Op, ...]
+    ``ops``: (index into the distinct ops, how often) pairs; an eager op of several kernels is
+    ``parts`` equal items.
+    """
+
+    ops: tuple[tuple[int, int], ...]
+    is_graph: bool
     host_ns: int
     gap_ns: int
-    node_gap_ns: int
-    parts: int = 1  # an eager op of several kernels is so many equal items
+    inner_gap_ns: int
+    parts: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A backend's items by number, the runs of their numbers, nodes and segments of its graphs."""
+
+    items: tuple[Item, ...]
+    runs: list[tuple[tuple[int, ...], int]]
+    nodes: int
+    segments: int
 
 
 class OpTimes:
-    """Kernel times of each distinct op over one work, computed once and shared by backends."""
+    """Kernel times of each distinct op over one work, computed once and shared by backends.
 
-    def __init__(self, profile: HardwareProfile, work: Work) -> None:
+    ``device_scale`` multiplies them all: what if every kernel took so much longer?
+    """
+
+    def __init__(self, profile: HardwareProfile, work: Work, device_scale: float = 1.0) -> None:
         self.work = work
         self._kernels = Kernels(profile)
-        self._known: dict[tuple[object, ...], KernelTime] = {}
+        self._scale = device_scale
+        self._known: dict[Op, KernelTime] = {}
 
     def of(self, op: Op) -> KernelTime:
         """The time of all kernels of ``op``."""
-        key = (op.shape, op.kind, op.kernels, op.rows)
-        if key not in self._known:
-            self._known[key] = self._kernels.time(op, self.work)
-        return self._known[key]
+        if op not in self._known:
+            time = self._kernels.time(op, self.work)
+            if self._scale != 1.0:
+                scaled = np.rint(time.ns * self._scale).astype(np.int64)
+                time = replace(time, ns=scaled)
+            self._known[op] = time
+        return self._known[op]
 
 
 @dataclass(frozen=True)
@@ -72,72 +96,77 @@ class StepCost:
 
     def times_from(self, op_times: OpTimes) -> StepTimes:
         """As ``times``, with kernel times that other backends may have computed already."""
-        items, runs, _ = self._plan
         latency = round(self.profile.host.launch_latency.value)
-        maps = {key: self._map(one, op_times, latency) for key, one in items.items()}
-        total = compose(runs, maps)
+        maps = [self._map(one, op_times, latency) for one in self.plan.items]
+        total = compose(self.plan.runs, dict(enumerate(maps)))
         return StepTimes(total.end(), total.host, total.device, self._provenance(op_times))
 
-    @cached_property
+    @property
     def nodes(self) -> int:
-        """Kernels inside graphs, over all segments; 0 where nothing is captured."""
-        return self._plan[2] if self.backend.captures else 0
+        """Kernels inside the graphs of one bucket; 0 where nothing is captured."""
+        return self.plan.nodes
 
-    @cached_property
+    @property
     def segments(self) -> int:
         """Graphs that one bucket needs."""
-        items, runs, _ = self._plan
-        if not self.backend.captures:
-            return 0
-        graphs = {key for key, one in items.items() if not one.ops[0].is_break}
-        if not self.backend.breaks:
-            return 1
-        return sum(times * sum(key in graphs for key in unit) for unit, times in runs)
+        return self.plan.segments
+
+    @cached_property
+    def plan(self) -> Plan:
+        """What the host issues, in order, with equal items numbered alike."""
+        numbers: dict[Item, int] = {}
+        keys = [numbers.setdefault(one, len(numbers)) for one in self._items()]
+        items = tuple(numbers)
+        graphs = [items[key] for key in keys if items[key].is_graph]
+        nodes = sum(self._kernels_in(one) for one in graphs)
+        return Plan(items, fold_repeats(keys), nodes, len(graphs))
 
     def _map(self, one: Item, op_times: OpTimes, latency_ns: int) -> MaxPlus:
         """The item's map: its kernels in order, with the gaps between them."""
-        kernels = sum(op.kernels for op in one.ops)
+        distinct, _ = self.forward.numbered
         duration = np.zeros(len(op_times.work), dtype=np.int64)
-        for op in one.ops:
-            duration = duration + op_times.of(op).ns
-        inner = (kernels - 1) * one.node_gap_ns if one.parts == 1 else 0
-        part = item(one.host_ns, one.gap_ns, latency_ns, (duration + inner) // one.parts)
-        return part.power(one.parts)
+        for index, times in one.ops:
+            duration += op_times.of(distinct[index]).ns * times
+        if one.parts > 1:
+            return item(one.host_ns, one.gap_ns, latency_ns, duration // one.parts).power(one.parts)
+        duration += (self._kernels_in(one) - 1) * one.inner_gap_ns
+        return item(one.host_ns, one.gap_ns, latency_ns, duration)
 
-    @cached_property
-    def _plan(self) -> tuple[dict[int, Item], list[tuple[tuple[int, ...], int]], int]:
-        """Distinct items by number, the runs of their numbers, and the nodes inside graphs."""
-        numbers: dict[Item, int] = {}
-        keys, nodes = [], 0
-        for one in self._items():
-            keys.append(numbers.setdefault(one, len(numbers)))
-            if not one.ops[0].is_break or not self.backend.breaks:
-                nodes += sum(op.kernels for op in one.ops)
-        return {n: one for one, n in numbers.items()}, fold_repeats(keys), nodes
+    def _kernels_in(self, one: Item) -> int:
+        distinct, _ = self.forward.numbered
+        return sum(distinct[index].kernels * times for index, times in one.ops)
 
     def _items(self) -> list[Item]:
-        host, gaps = self.profile.host, self.profile.gaps
+        gaps = self.profile.gaps
         stream, node = round(gaps.stream.value), round(gaps.node.value)
+        distinct, order = self.forward.numbered
         if not self.backend.captures:
-            return [
-                Item((op,), self._dispatch_ns(op), stream, stream, op.kernels)
-                for op in self.forward.ops
+            eager = [
+                Item(((i, 1),), False, self._dispatch_ns(op), stream, stream, op.kernels)
+                for i, op in enumerate(distinct)
             ]
+            return [eager[index] for index in order]
+        start = round(gaps.graph_start.value) + node
         if not self.backend.breaks:
-            ops = self.forward.ops
-            start = round(gaps.graph_start.value) + node
-            return [Item(ops, self._replay_ns(ops), start, node)]
-        items = []
-        after = 0
-        for is_break, group in groupby(self.forward.ops, key=lambda op: op.is_break):
-            ops = tuple(group)
+            return [self._segment(order, start, node)]
+        after, items = 0, []
+        for is_break, group in groupby(order, key=lambda index: distinct[index].is_break):
             if is_break:
-                items.append(Item(ops, round(host.break_body.value), stream, stream))
+                body = round(self.profile.host.break_body.value)
+                items.append(Item(_counted(group), False, body, stream, stream))
                 after = round(gaps.after_break.value)
             else:
-                start = round(gaps.graph_start.value) + after + node
-                items.append(Item(ops, self._replay_ns(ops), start, node))
+                items.append(self._segment(group, start + after, node))
         return items
+
+    def _segment(self, order: Iterable[int], gap_ns: int, node_gap_ns: int) -> Item:
+        """One graph: its host time is that of its launch, by nodes, and of its guards."""
+        host = self.profile.host
+        bare = Item(_counted(order), True, 0, gap_ns, node_gap_ns)
+        values = [f.value for f in host.replay]
+        launch = float(np.interp(self._kernels_in(bare), host.replay_nodes, values))
+        guards = host.piece.value if self.backend.guards else 0.0
+        return replace(bare, host_ns=round(launch + guards))
 
     def _dispatch_ns(self, op: Op) -> int:
         return round(self._dispatch(op).value)
@@ -148,21 +177,14 @@ class StepCost:
             return host.compiled_dispatch
         return host.dispatch.get(op.kind, host.dispatch[""])
 
-    def _replay_ns(self, ops: tuple[Op, ...]) -> int:
-        """Host time of launching one segment: by its nodes, plus guards where it has them."""
-        host = self.profile.host
-        nodes = sum(op.kernels for op in ops)
-        launch = np.interp(nodes, host.replay_nodes, [f.value for f in host.replay])
-        return round(float(launch) + (host.piece.value if self.backend.guards else 0.0))
-
     def _provenance(self, op_times: OpTimes) -> Provenance:
         """The weakest figure that these times rest on."""
         host, gaps = self.profile.host, self.profile.gaps
-        ops = {(op.shape, op.kind, op.kernels, op.rows): op for op in self.forward.ops}.values()
-        used = [op_times.of(op).provenance for op in ops]
+        distinct, _ = self.forward.numbered
+        used = [op_times.of(op).provenance for op in distinct]
         used.append(host.launch_latency.provenance)
         if not self.backend.captures:
-            used += [self._dispatch(op).provenance for op in ops] + [gaps.stream.provenance]
+            used += [self._dispatch(op).provenance for op in distinct] + [gaps.stream.provenance]
         else:
             used += [f.provenance for f in host.replay] + [gaps.node.provenance]
         if self.backend.breaks:
@@ -170,3 +192,8 @@ class StepCost:
         if self.backend.guards:
             used.append(host.piece.provenance)
         return weakest(used)
+
+
+def _counted(order: Iterable[int]) -> tuple[tuple[int, int], ...]:
+    """Each index with how often it occurs, in order of first occurrence."""
+    return tuple(Counter(order).items())

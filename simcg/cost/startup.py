@@ -1,0 +1,47 @@
+"""How long capturing a ladder takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from simcg.cost.kernels import Work
+from simcg.cost.table import ReplayModel
+
+WARM_UPS = 2
+"""Runs of each shape before its capture, as engines do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Startup:
+    """Nanoseconds of start-up: capture of every bucket (warm-ups included), compiler."""
+
+    capture_ns: int
+    compile_ns: int
+
+    @property
+    def ns(self) -> int:
+        """All of it."""
+        return self.capture_ns + self.compile_ns
+
+
+def startup(sizes: tuple[int, ...], model: ReplayModel) -> Startup:
+    """Start-up of a ladder with these sizes: weights and kernel compilation excluded.
+
+    A bucket costs its warm-ups, the issue of every op once more under capture, and the
+    instantiation of every node. A compiling backend compiles every layer once.
+    """
+    per_layer = model.profile.startup.compile_per_layer.value
+    layers = len(model.forward.layers)
+    compiles = model.backend.compiles or model.fallback.compiles
+    compile_ns = round(per_layer * layers) if compiles else 0
+    if not sizes:
+        return Startup(0, compile_ns)
+    rows = np.array(sizes, dtype=np.int64)
+    ones = np.ones_like(rows)
+    warm = model.eager.times(Work(rows, rows, ones, rows * (rows + 1) // 2))
+    costs = model.profile.startup
+    per_node = costs.capture_per_node.value + costs.instantiate_per_node.value
+    per_bucket = warm.host_ns + round(model.replay.nodes * per_node)
+    return Startup(WARM_UPS * int(warm.ns.sum()) + per_bucket * len(sizes), compile_ns)
