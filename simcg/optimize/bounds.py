@@ -166,14 +166,33 @@ def _band_minima(view: View, low: Ints, below: Ints, parents: NDArray[np.int32])
         reject("a parent is no predecessor in the row's band")
     if np.any(best[1:] < best[:-1]):
         reject("the parents are not in ascending order")
-    slope, first = view.replay[rows], low[rows]
+    slope = view.replay[rows]
     least = below[best] - slope * view.steps[best]
     minima[rows] = least + slope * view.steps[rows] + view.charge[rows]
-    parents_upto = np.cumsum(np.bincount(best, minlength=len(below)))
-    last_lower = np.concatenate(([0], parents_upto[:-1])) - 1
-    for row in (last_lower, parents_upto):  # parents_upto: the first row with a higher parent
-        at = np.clip(row, 0, len(rows) - 1)
-        inside = reached & (at == row) & (positions >= first[at]) & (positions < rows[at])
-        if np.any(inside & (below - slope[at] * view.steps < least[at])):
-            reject("a parent does not attain the minimum of its row")
+    if not _passes_locally(rows, low[rows], best, (slope, least), (below, view.steps)):
+        reject("a parent does not attain the minimum of its row")
     return minima
+
+
+def _passes_locally(
+    rows: Ints, first: Ints, best: Ints, by_row: tuple[Ints, Ints], by_column: tuple[Ints, Ints]
+) -> bool:
+    """The local test of the claim above: each column in the two rows next to it.
+
+    ``by_row``: slope and least value; ``by_column``: height and position. A column that cannot be
+    reached is so high that it passes.
+    """
+    slope, least = np.append(by_row[0], 0), np.append(by_row[1], -UNREACHABLE)
+    height, position = by_column
+    columns = np.arange(len(height))
+    parents_upto = np.cumsum(np.bincount(best, minlength=len(height)))
+    # where there is no such row the index, -1 or len(rows), meets the entry appended above
+    lower = np.append(0, parents_upto[:-1]) - 1
+    below_least = height - slope[lower] * position < least[lower]
+    # there columns are above the row's first: it is at most the parent, which is lower still
+    if np.any(below_least & (columns < np.append(rows, 0)[lower])):
+        return False
+    higher = parents_upto
+    below_least = height - slope[higher] * position < least[higher]
+    # there columns are below the row: its parent is higher than they are
+    return not np.any(below_least & (columns >= np.append(first, 0)[higher]))
