@@ -1,0 +1,1 @@
+"""Seeded benchmarks; each prints its table when run as a module."""
