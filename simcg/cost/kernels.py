@@ -126,7 +126,7 @@ class Kernels:
         known = curve is not None
         curve = curve or self._curves.get(CurveKey("elementwise"))
         if curve is not None:
-            one = _along(curve, moved)
+            one = _between(curve, moved)
             # another kernel's curve stands in for a kind that was not measured
             where = one.provenance if known else "assumed"
             return KernelTime(one.ns * kernels, where, one.relative_spread)
@@ -166,12 +166,24 @@ class Kernels:
 
 
 def _along(curve: Curve, at: Ints | Floats) -> KernelTime:
-    """Linear between the measured points; beyond the last one in proportion to its rows."""
+    """The time at the next measured point; beyond the last one in proportion to its rows.
+
+    Kernels work in tiles, so their time is a staircase whose edges lie between measured points.
+    A straight line across an edge would price sizes that no measurement has seen, and a ladder
+    would gather its buckets there.
+    """
     x, y = np.array(curve.x), np.array(curve.ns)
-    ns = np.interp(at, x, y)
+    ns = y[np.minimum(np.searchsorted(x, at), len(x) - 1)]
     beyond = at > x[-1]
     if beyond.any():
         ns = np.where(beyond, y[-1] * at / x[-1], ns)
+    return KernelTime(np.rint(ns).astype(np.int64), curve.provenance, _relative_spread(curve))
+
+
+def _between(curve: Curve, at: Floats) -> KernelTime:
+    """Straight lines between the measured points, for times that have no steps: bytes moved."""
+    x, y = np.array(curve.x), np.array(curve.ns)
+    ns = np.where(at > x[-1], y[-1] * at / x[-1], np.interp(at, x, y))
     return KernelTime(np.rint(ns).astype(np.int64), curve.provenance, _relative_spread(curve))
 
 

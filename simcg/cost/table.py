@@ -16,7 +16,7 @@ from simcg.arrays import Ints
 from simcg.backend import CaptureBackend
 from simcg.cost.kernels import Work
 from simcg.cost.smooth import Smoothed, non_decreasing
-from simcg.cost.step import OpTimes, StepCost, StepTimes
+from simcg.cost.step import OpTimes, StepCost
 from simcg.hardware.profile import HardwareProfile
 from simcg.ladder import EAGER_INDEX, AdmissionRule, Ladder, dispatch
 from simcg.model.ops import ForwardPass
@@ -117,17 +117,27 @@ def cost_table(steps: Steps, model: ReplayModel, max_tokens: int) -> CostTable:
 
 
 def exact_step_ns(
-    steps: Steps, model: ReplayModel, ladder: Ladder, rule: AdmissionRule
+    steps: Steps,
+    model: ReplayModel,
+    ladder: Ladder,
+    rule: AdmissionRule,
+    device_scale: float = 1.0,
 ) -> tuple[Ints, Ints]:
-    """Each step's time by the full timeline under this ladder, and its bucket's index."""
+    """Each step's time by the full timeline under this ladder, and its bucket's index.
+
+    ``device_scale``: as if every kernel took so many times longer.
+    """
     chosen = dispatch(ladder, rule, steps.tokens, steps.requests)
     rows = steps.tokens.copy()
     replays = chosen != EAGER_INDEX
     rows[replays] = np.array(ladder.sizes, dtype=np.int64)[chosen[replays]]
-    ns = model.eager.times(work_of_steps(steps, steps.tokens)).ns
+
+    def times(cost: StepCost, work: Work) -> Ints:
+        return cost.times_from(OpTimes(model.profile, work, device_scale)).ns
+
+    ns = times(model.eager, work_of_steps(steps, steps.tokens))
     if replays.any():
-        replay = model.replay.times(work_of_steps(steps, rows, model.slots)).ns
-        ns = np.where(replays, replay, ns)
+        ns = np.where(replays, times(model.replay, work_of_steps(steps, rows, model.slots)), ns)
     return ns, chosen
 
 
@@ -145,8 +155,3 @@ def _mean_work(steps: Steps, max_tokens: int, slots: int | None) -> Work:
 
 def _from_one(column: Ints) -> Ints:
     return np.concatenate((np.zeros(1, dtype=np.int64), column))
-
-
-def is_launch_bound(times: StepTimes, index: int) -> bool:
-    """Issuing takes the host longer than running takes the GPU."""
-    return times.host_ns > int(times.device_ns[index])

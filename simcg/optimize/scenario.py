@@ -1,0 +1,159 @@
+"""What is asked: an engine, a model on a GPU, traffic, and the limits on the ladder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from simcg.arrays import Bools
+from simcg.cost.memory import graph_bytes, pool_bytes
+from simcg.cost.table import ReplayModel
+from simcg.engines import Engine
+from simcg.engines.engine import PLAIN_DEPLOYMENT, Deployment
+from simcg.errors import InputError, SimcgError, require
+from simcg.ladder import Ladder
+from simcg.workload.requests import Requests
+from simcg.workload.steps import Steps
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the ladder must satisfy; None or 1 or () where there is no limit.
+
+    ``max_buckets``: at most so many.  ``ceiling``: exactly this top.  ``include``: sizes that
+    must be in it.  ``align``: every size is a multiple, the ceiling and ``include`` excepted.
+    ``memory_bytes``: most device bytes of the graphs.  ``startup_ns``: longest start-up.
+    """
+
+    max_buckets: int | None = None
+    ceiling: int | None = None
+    include: tuple[int, ...] = ()
+    align: int = 1
+    memory_bytes: int | None = None
+    startup_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One question to the optimizer.
+
+    ``max_chunk``: the scheduler's cap on the tokens of a step.  ``rate``: arrivals are so many
+    times faster.  ``max_requests``: most requests a step, None for no cap.
+    """
+
+    engine: Engine
+    model: ReplayModel
+    traffic: Requests | Steps
+    max_chunk: int
+    rate: float = 1.0
+    max_requests: int | None = None
+    limits: Limits = field(default_factory=Limits)
+    deployment: Deployment = PLAIN_DEPLOYMENT
+
+    def __post_init__(self) -> None:
+        require(self.max_chunk >= 1, "--max-chunk", "", self.max_chunk, "an integer >= 1")
+
+    @property
+    def default_ladder(self) -> Ladder:
+        """What the engine captures when nobody says anything."""
+        bare = self.engine.default_ladder(self.max_chunk, self.deployment)
+        return Ladder.of(bare.sizes, self.model.slots)
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """The limits as the solver takes them: how many, which sizes, which tops, which always."""
+
+    max_buckets: int
+    allowed: Bools
+    tops: Bools
+    required: tuple[int, ...]
+
+
+def choices(scenario: Scenario, requests: int) -> Choices:
+    """The limits as masks over 0..max_chunk; ``requests``: rows of the logits in a bucket.
+
+    Raises ``SimcgError`` when limits contradict each other, saying which, or when the memory
+    limit admits nothing, saying the least that would.
+    """
+    limits, top = scenario.limits, scenario.max_chunk
+    engine_sizes = scenario.engine.allowed_sizes(top, scenario.deployment)
+    sizes = np.arange(top + 1)
+    allowed = engine_sizes & (sizes % limits.align == 0)
+    allowed[[t for t in _named(scenario) if t <= top]] = True
+    allowed &= engine_sizes
+    for size in _named(scenario):
+        require(size <= top, "--include/--ceiling", "", size, f"at most --max-chunk {top}")
+        require(bool(allowed[size]), "--include/--ceiling", "", size,
+                f"a size that {scenario.engine.name} can be told to capture")  # fmt: skip
+    required = tuple(sorted(set(limits.include)))
+    buckets = _max_buckets(scenario, required)
+    tops = allowed.copy()
+    if limits.ceiling is not None:
+        tops = sizes == limits.ceiling
+        allowed[limits.ceiling + 1 :] = False
+        if required and required[-1] > limits.ceiling:
+            raise SimcgError(
+                f"--include {required[-1]} contradicts --ceiling {limits.ceiling}: no bucket "
+                "may be above the ceiling"
+            )
+    if limits.memory_bytes is not None:
+        buckets, tops = _within_memory(scenario, buckets, tops, required, requests)
+    return Choices(buckets, allowed, tops, required)
+
+
+def _named(scenario: Scenario) -> tuple[int, ...]:
+    """Sizes that the user names, checked to be positive."""
+    limits = scenario.limits
+    named = (*limits.include, *(() if limits.ceiling is None else (limits.ceiling,)))
+    for size in named:
+        require(size >= 1, "--include/--ceiling", "", size, "an integer >= 1")
+    return named
+
+
+def _max_buckets(scenario: Scenario, required: tuple[int, ...]) -> int:
+    limits = scenario.limits
+    require(limits.align >= 1, "--align", "", limits.align, "an integer >= 1")
+    if limits.max_buckets is None:
+        return max(len(scenario.default_ladder), len(required), 1)
+    least = 0 if limits.ceiling is None and not required else 1
+    require(limits.max_buckets >= least, "--buckets", "", limits.max_buckets, f">= {least}")
+    needed = set(required) | ({limits.ceiling} if limits.ceiling is not None else set())
+    if limits.max_buckets < len(needed):
+        raise SimcgError(
+            f"--buckets {limits.max_buckets} contradicts --include/--ceiling, which name "
+            f"{len(needed)} sizes"
+        )
+    return limits.max_buckets
+
+
+def _within_memory(
+    scenario: Scenario, buckets: int, tops: Bools, required: tuple[int, ...], requests: int
+) -> tuple[int, Bools]:
+    """Fewer buckets until some top fits beside their graphs; the tops that fit.
+
+    The limit is taken as if all of the buckets were captured.
+    """
+    limit = scenario.limits.memory_bytes or 0
+    possible = np.flatnonzero(tops)
+    if required:
+        possible = possible[possible >= required[-1]]
+    if not len(possible):
+        raise SimcgError("no size is left for the ceiling: --align, --include and --ceiling bind")
+    fewest = max(1, len(required))
+    least = pool_bytes(int(possible[0]), requests, scenario.model)[1]
+    need = least + graph_bytes(fewest, scenario.model)
+    if need > limit:
+        if not required and scenario.limits.ceiling is None:
+            raise InputError("--max-memory", "", limit, f"at least {need} bytes, for one bucket of "
+                             f"{possible[0]} tokens; without graphs use --buckets 0")  # fmt: skip
+        raise InputError("--max-memory", "", limit, f"at least {need} bytes, for a ceiling of "
+                         f"{possible[0]} tokens and {fewest} buckets")  # fmt: skip
+    while buckets > fewest and least + graph_bytes(buckets, scenario.model) > limit:
+        buckets -= 1
+    room = limit - graph_bytes(buckets, scenario.model)
+    fits = [t for t in possible if pool_bytes(int(t), requests, scenario.model)[1] <= room]
+    mask = np.zeros_like(tops)
+    mask[fits] = True
+    return buckets, mask

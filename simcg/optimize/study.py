@@ -1,0 +1,260 @@
+"""The whole answer: traffic to steps, steps to costs, costs to a proved ladder, and its worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from simcg.cost.clock import step_clock
+from simcg.cost.startup import startup
+from simcg.cost.table import CostTable, cost_table, exact_step_ns
+from simcg.errors import InputError, SimcgError, require
+from simcg.ladder import AdmissionRule, Ladder
+from simcg.optimize.build import Posed, cheaper_eager, engine_problem, research_problem
+from simcg.optimize.certificate import check_certificate
+from simcg.optimize.evaluate import ladder_cost
+from simcg.optimize.frontier import Frontier
+from simcg.optimize.gain import Gain, GainJudge
+from simcg.optimize.scenario import Choices, Scenario, choices
+from simcg.optimize.score import LadderScore, score
+from simcg.optimize.solve import solve
+from simcg.workload.load import Utilisation, utilisation
+from simcg.workload.scheduler import prefill_steps
+from simcg.workload.step_sets import aggregate, split_by_time
+from simcg.workload.steps import Steps
+
+NEGLIGIBLE = 0.001
+"""Fewer buckets are taken when they cost at most this share of the mean step time more."""
+MOST_ROUNDS = 5
+"""Steps depend on the ladder through the scheduler: at most so many rounds of both."""
+FIT_SHARE = 0.7
+"""Hold-out: the ladder is chosen on this first part of the time and scored on the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Steps in order of time, the same counted, and the server's load (None without times)."""
+
+    timed: Steps
+    counted: Steps
+    load: Utilisation | None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A ladder proved optimal: the claim is about at most ``max_buckets`` buckets.
+
+    ``cost_ns``: total by the cost table, own attention included.  ``price_ns``: what one more
+    bucket would save in all, where that is defined.
+    """
+
+    score: LadderScore
+    max_buckets: int
+    cost_ns: int
+    price_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """Everything that ``simcg optimize`` says.
+
+    ``answer``: the ladder to use, ``gain`` over ``default``.  ``no_graphs`` and ``limit``
+    bracket every ladder: all eager, and every step in a graph of its own size (mean ns).
+    ``curve_ns[k]``: least total with at most k buckets by the table, None if there is none.
+    ``no_loss``: the fewest buckets that cost no more than the default, None if none do.
+    ``half``: at most half the default's buckets.  ``research``: the per-size choice.
+    ``holdout``: gain on the last part of the time of a ladder chosen on the first part.
+    ``table_error``: full timeline over cost table on the answer, less 1.
+    ``rounds``: rounds of steps and ladder; ``settled``: the ladder repeated.
+    """
+
+    scenario: Scenario
+    traffic: Traffic
+    table: CostTable
+    default: LadderScore
+    answer: Answer
+    gain: Gain
+    no_graphs: LadderScore
+    limit_ns: float
+    curve_ns: tuple[int | None, ...]
+    no_loss: Answer | None
+    half: Answer | None
+    research: LadderScore | None
+    holdout: float | None
+    table_error: float
+    bound_gap: float
+    rounds: int
+    settled: bool
+
+
+def study(scenario: Scenario) -> Study:
+    """Choose, prove and judge a ladder for the scenario."""
+    ladder = scenario.default_ladder
+    for rounds in range(1, MOST_ROUNDS + 1):
+        solved = _solve(scenario, scheduled(scenario, ladder))
+        before, ladder = ladder, solved.ladder
+        if ladder == before or isinstance(scenario.traffic, Steps):
+            return _judge(solved, rounds, settled=True)
+    return _judge(solved, MOST_ROUNDS, settled=False)
+
+
+def scheduled(scenario: Scenario, ladder: Ladder) -> Traffic:
+    """The steps that the scheduler runs when the server has this ladder."""
+    traffic, chunk = scenario.traffic, scenario.max_chunk
+    if isinstance(traffic, Steps):
+        largest = int(traffic.tokens.max())
+        require(largest <= chunk, traffic.source, "tokens", largest, f"at most {chunk} (chunk)")
+        return Traffic(traffic, aggregate(traffic), None)
+    clock = step_clock(scenario.model, ladder, scenario.engine.admission, chunk)
+    steps = prefill_steps(
+        traffic,
+        max_chunk=chunk,
+        step_ns=clock,
+        max_requests=scenario.max_requests,
+        rate=scenario.rate,
+    )
+    timed = steps.start_ns is not None
+    load = utilisation(steps, traffic, clock, scenario.rate) if timed else None
+    return Traffic(steps, aggregate(steps), load)
+
+
+@dataclass(frozen=True, slots=True)
+class _Solved:
+    """One round: traffic, table, problem, solution, and how many buckets of it are taken."""
+
+    scenario: Scenario
+    traffic: Traffic
+    table: CostTable
+    limits: Choices
+    posed: Posed
+    frontier: Frontier
+    chosen: int
+    bound_gap: float
+
+    @property
+    def ladder(self) -> Ladder:
+        """The ladder that is taken."""
+        return Ladder.of(self.frontier.ladder(self.chosen), self.scenario.model.slots)
+
+    def score(self, ladder: Ladder, rule: AdmissionRule | None = None) -> LadderScore:
+        """A ladder on this traffic, under the engine's rule unless told otherwise."""
+        rule = self.scenario.engine.admission if rule is None else rule
+        model, chunk = self.scenario.model, self.scenario.max_chunk
+        return score(ladder, rule, self.traffic.counted, model, chunk)
+
+    def proved(self, most: int) -> Answer:
+        """The best ladder of at most ``most`` buckets, its certificate checked."""
+        count = self.frontier.best_count(most)
+        cost = self.frontier.best_cost(most)
+        if count is None or cost is None:
+            raise InputError("ladder", "buckets", most, "a number that the limits permit")
+        sizes = self.frontier.ladder(count)
+        certificate = self.frontier.certificate(most)
+        check_certificate(self.posed.problem, sizes, cost, certificate)
+        scored = self.score(Ladder.of(sizes, self.scenario.model.slots))
+        return Answer(scored, most, cost + self.posed.constant_ns, certificate.price_ns)
+
+
+def _solve(scenario: Scenario, traffic: Traffic) -> _Solved:
+    """The exact frontier on this traffic, and how many buckets to take."""
+    table = cost_table(traffic.counted, scenario.model, scenario.max_chunk)
+    limits = choices(scenario, int(traffic.counted.requests.max()))
+    posed = engine_problem(table, limits, scenario.engine.admission)
+    frontier = solve(posed.problem, limits.max_buckets)
+    chosen, gap = _choose(scenario, frontier, posed)
+    return _Solved(scenario, traffic, table, limits, posed, frontier, chosen, gap)
+
+
+def _choose(scenario: Scenario, frontier: Frontier, posed: Posed) -> tuple[int, float]:
+    """The fewest buckets that cost next to nothing more, within the start-up limit; the gap.
+
+    The gap is the share by which the start-up limit may keep the answer from the optimum without
+    it: start-up is a sum over buckets, and only the ladders of the frontier are tried.
+    """
+    costs = {
+        k: cost + posed.constant_ns
+        for k, cost in enumerate(frontier.exact_costs_ns)
+        if cost is not None
+    }
+    if not costs:
+        raise SimcgError(
+            f"no ladder of at most {frontier.max_buckets} buckets satisfies --align, --include "
+            "and --ceiling together"
+        )
+    best_ns = min(costs.values())
+    limit = scenario.limits.startup_ns
+    if limit is not None:
+        needs = {k: startup(frontier.ladder(k), scenario.model).ns for k in costs}
+        least = min(needs.values()) / 1e9
+        require(least * 1e9 <= limit, "--max-startup", "", limit / 1e9, f">= {least:.3f} seconds")
+        costs = {k: cost for k, cost in costs.items() if needs[k] <= limit}
+    least_ns = min(costs.values())
+    slack = 0 if scenario.limits.max_buckets is not None else int(least_ns * NEGLIGIBLE)
+    return min(k for k, c in costs.items() if c <= least_ns + slack), least_ns / best_ns - 1
+
+
+def _judge(solved: _Solved, rounds: int, settled: bool) -> Study:
+    """Score the ladders beside each other and check the certificates."""
+    scenario, table, counted = solved.scenario, solved.table, solved.traffic.counted
+    default = solved.score(scenario.default_ladder)
+    answer = solved.proved(solved.chosen)
+    judge = GainJudge(counted, solved.traffic.timed, scenario.model, table.provenance)
+    most = solved.frontier.max_buckets
+    best = [solved.frontier.best_cost(k) for k in range(most + 1)]
+    shift = solved.posed.constant_ns
+    default_ns = ladder_cost(solved.posed.problem, scenario.default_ladder.sizes)
+    enough = [k for k, cost in enumerate(best) if cost is not None and cost <= default_ns]
+    half = min(len(scenario.default_ladder) // 2, most)
+    total = float((answer.score.step_ns * counted.count).sum())
+    return Study(
+        scenario=scenario,
+        traffic=solved.traffic,
+        table=table,
+        default=default,
+        answer=answer,
+        gain=judge.gain(default, answer.score),
+        no_graphs=solved.score(Ladder(())),
+        limit_ns=_limit_ns(table),
+        curve_ns=tuple(None if cost is None else cost + shift for cost in best),
+        no_loss=solved.proved(enough[0]) if enough else None,
+        half=None if best[half] is None else solved.proved(half),
+        research=_research(solved),
+        holdout=_holdout(solved),
+        table_error=total / answer.cost_ns - 1,
+        bound_gap=solved.bound_gap,
+        rounds=rounds,
+        settled=settled,
+    )
+
+
+def _limit_ns(table: CostTable) -> float:
+    """Mean time when each step has a graph of its own size, or runs eager where that is less."""
+    least = np.minimum(table.exact_replay_ns, table.eager_own_ns)
+    return float(np.average(least, weights=table.steps.count))
+
+
+def _research(solved: _Solved) -> LadderScore:
+    """The best ladder of as many buckets for a runner that picks the cheaper way per size."""
+    posed = research_problem(solved.table, solved.limits)
+    sizes = solve(posed.problem, solved.chosen).best_ladder(solved.chosen)
+    ladder = Ladder.of(sizes, solved.scenario.model.slots)
+    return solved.score(ladder, cheaper_eager(posed.problem, sizes))
+
+
+def _holdout(solved: _Solved) -> float | None:
+    """Gain over the default, on the last part of the time, of a ladder chosen on the first."""
+    scenario, timed = solved.scenario, solved.traffic.timed
+    if timed.start_ns is None or timed.start_ns[0] == timed.start_ns[-1]:
+        return None
+    early, late = split_by_time(timed, FIT_SHARE)
+    table = cost_table(aggregate(early), scenario.model, scenario.max_chunk)
+    rule = scenario.engine.admission
+    problem = engine_problem(table, solved.limits, rule).problem
+    sizes = solve(problem, solved.chosen).best_ladder(solved.chosen)
+    rest = aggregate(late)
+    totals = [
+        float((exact_step_ns(rest, scenario.model, ladder, rule)[0] * rest.count).sum())
+        for ladder in (scenario.default_ladder, Ladder.of(sizes, scenario.model.slots))
+    ]
+    return 1 - totals[1] / totals[0]
