@@ -1,4 +1,4 @@
-"""Requests for Hypothesis, and a scheduler that is slow and obviously right."""
+"""Requests for Hypothesis; a scheduler and a prefix cache that are slow and obviously right."""
 
 from __future__ import annotations
 
@@ -65,6 +65,17 @@ def reference_steps(
         steps.append((clock, batch))
         clock += step_ns(batch.num_tokens, batch.pairs)
     return steps
+
+
+def reference_hits(prompts: list[list[int]], capacity: int | None) -> list[int]:
+    """Leading blocks held for each prompt, with the held ones as a list, most recent first."""
+    recent: list[int] = []
+    hits = []
+    for hashes in prompts:
+        hits.append(next((i for i, h in enumerate(hashes) if h not in recent), len(hashes)))
+        head_first = list(dict.fromkeys(hashes))
+        recent = (head_first + [h for h in recent if h not in head_first])[:capacity]
+    return hits
 
 
 def rows(steps: Steps) -> list[tuple[int, int, int, int]]:

@@ -19,6 +19,7 @@ from simcg.workload.prefix_cache import PrefixCache
 from simcg.workload.read import read_histogram, read_requests, read_traffic
 from simcg.workload.requests import Requests
 from simcg.workload.steps import Steps
+from tests.workloads import reference_hits
 
 AZURE = "\r\n".join(
     [
@@ -130,13 +131,8 @@ def test_given_columns(tmp_path: Path) -> None:
 )
 def test_prefix_cache_is_lru(prompts: list[list[int]], capacity: int | None) -> None:
     """Hits are the leading blocks among the most recently used ones, the head kept longest."""
-    cache, recent = PrefixCache(capacity), list[int]()
-    for hashes in prompts:
-        held = recent if capacity is None else recent[:capacity]
-        hits = next((i for i, h in enumerate(hashes) if h not in held), len(hashes))
-        assert cache.hit_blocks(hashes) == hits
-        head_first = list(dict.fromkeys(hashes))
-        recent = (head_first + [h for h in held if h not in head_first])[:capacity]
+    cache = PrefixCache(capacity)
+    assert [cache.hit_blocks(p) for p in prompts] == reference_hits(prompts, capacity)
 
 
 def _mooncake(prompts: list[tuple[int, int, list[int]]]) -> str:
