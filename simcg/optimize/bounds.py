@@ -152,13 +152,12 @@ def _running_least(view: View, low: Ints, below: Ints) -> Ints:
 def _band_minima(view: View, low: Ints, below: Ints, parents: NDArray[np.int32]) -> Ints:
     """The minimum of each row's band, UNREACHABLE where empty; rejects parents that fail."""
     reached: Bools = below != UNREACHABLE
-    count = np.concatenate(([0], np.cumsum(reached)))
-    positions = np.arange(len(below))
-    stop = np.maximum(low, positions)
-    rows = np.flatnonzero(count[stop] > count[low])
+    has_parent = parents != NO_PARENT
+    rows, others = np.flatnonzero(has_parent), np.flatnonzero(~has_parent)
+    columns = np.flatnonzero(reached)
+    if np.any(np.searchsorted(columns, low[others]) < np.searchsorted(columns, others)):
+        reject("a row that can be reached has no parent")
     minima = np.full(len(below), UNREACHABLE, dtype=np.int64)
-    if np.count_nonzero(parents != NO_PARENT) != len(rows) or np.any(parents[rows] == NO_PARENT):
-        reject("the parents do not match what is reachable")
     if not len(rows):
         return minima
     best = parents[rows].astype(np.int64)

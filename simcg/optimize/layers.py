@@ -133,7 +133,9 @@ def _banded_argmins(band: Band, below: Ints, steps: Ints, *, hull: bool) -> Ints
         return row_minima(band, below, steps)
     argmins = reached[leftmost_minimisers(steps[reached], below[reached], band.slopes)]
     inside = (argmins >= band.low) & (argmins <= band.high)
-    solved, rest = np.flatnonzero(inside), np.flatnonzero(~inside)
+    # rows that end before the first reachable column keep a column that is unreachable
+    argmins = np.minimum(argmins, band.high)
+    solved, rest = np.flatnonzero(inside), np.flatnonzero(~inside & (band.high >= reached[0]))
     if len(rest):
         known = np.concatenate(([0], argmins[solved], [len(below) - 1]))
         place = np.searchsorted(solved, rest)

@@ -62,7 +62,7 @@ SOLVER = {
                                      " lattice.charge_ns",
                                      "own_ns = lattice.replay_ns * lattice.steps"),
     "hull for any charge": ("layers", "or np.any(charges != charges[:1])", ""),
-    "hull trusted outside the band": ("layers", "np.flatnonzero(~inside)", "np.flatnonzero([])"),
+    "hull trusted outside the band": ("layers", "zero(~inside & ", "zero(False & "),
     "hull drops convex points": ("hull", "np.less(edges[:-1]", "np.greater(edges[:-1]"),
     "hull searches the wrong side": ("hull", 'edges, side="right")', 'edges + 1, side="right")'),
     "last column forgotten": ("monotone", "np.minimum(inner, at_last)", "inner"),
