@@ -14,10 +14,13 @@ _TYPO_LEAST = 1024  # below, sizes a few tokens apart are a fine grid and no typ
 _RANGES_SHOWN = 4
 
 
-def warnings(ladder: Ladder, engine: Engine, max_chunk: int) -> tuple[str, ...]:
+def warnings(
+    ladder: Ladder, engine: Engine, max_chunk: int, *, typed: bool = True
+) -> tuple[str, ...]:
     """One line for each trap this ladder holds under this engine, for steps of 1..max_chunk.
 
-    Errors: ``InputError`` unless max_chunk >= 1.
+    ``typed``: a person wrote the sizes, so look for typing errors too. Errors: ``InputError``
+    unless max_chunk >= 1.
     """
     require(max_chunk >= 1, "max_chunk", "", max_chunk, "an integer >= 1")
     if not ladder.buckets:
@@ -27,7 +30,7 @@ def warnings(ladder: Ladder, engine: Engine, max_chunk: int) -> tuple[str, ...]:
     chosen = dispatch(by_tokens, engine.admission, tokens, np.ones_like(tokens))
     return (
         *_top(by_tokens, engine, max_chunk),
-        *_typos(by_tokens, max_chunk),
+        *(_typos(by_tokens, max_chunk) if typed else ()),
         *_guarded(by_tokens, engine, chosen),
         *_unused(by_tokens, max_chunk, chosen),
         *engine.assumptions,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,6 +60,7 @@ class Answer:
 class Study:
     """Everything that ``simcg optimize`` says.
 
+    ``posed``: the problem that was solved on the last ``traffic`` and cost ``table``.
     ``answer``: the ladder to use, ``gain`` over ``default``.  ``no_graphs`` and ``limit``
     bracket every ladder: all eager, and every step in a graph of its own size (mean ns).
     ``curve_ns[k]``: least total with at most k buckets by the table, None if there is none.
@@ -72,6 +74,7 @@ class Study:
     scenario: Scenario
     traffic: Traffic
     table: CostTable
+    posed: Posed
     default: LadderScore
     answer: Answer
     gain: Gain
@@ -88,10 +91,11 @@ class Study:
     settled: bool
 
 
-def study(scenario: Scenario) -> Study:
-    """Choose, prove and judge a ladder for the scenario."""
+def study(scenario: Scenario, notify: Callable[[str], None] = lambda _: None) -> Study:
+    """Choose, prove and judge a ladder for the scenario; ``notify`` hears what is being done."""
     ladder = scenario.default_ladder
     for rounds in range(1, MOST_ROUNDS + 1):
+        notify(f"round {rounds}: scheduling and solving")
         solved = _solve(scenario, scheduled(scenario, ladder))
         before, ladder = ladder, solved.ladder
         if ladder == before or isinstance(scenario.traffic, Steps):
@@ -211,6 +215,7 @@ def _judge(solved: _Solved, rounds: int, settled: bool) -> Study:
         scenario=scenario,
         traffic=solved.traffic,
         table=table,
+        posed=solved.posed,
         default=default,
         answer=answer,
         gain=judge.gain(default, answer.score),

@@ -1,0 +1,5 @@
+"""``python -m simcg`` is ``simcg``."""
+
+from simcg.cli import main
+
+main()

@@ -1,0 +1,61 @@
+"""The `simcg` command: finds the subcommand, turns errors into one line and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+
+import click
+
+from simcg import __version__
+from simcg.errors import SimcgError
+
+COMMANDS = ("optimize", "compare", "ladder", "workload", "model")
+
+
+class LazyGroup(click.Group):
+    """Imports a subcommand's module when it is asked for, so that the others cost nothing."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
+        """The subcommands in the order of the help."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """The subcommand of that name, None if there is none."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"simcg.cli.{cmd_name}").command
+        return command
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="simcg")
+def app() -> None:
+    """Choose, price and prove CUDA-graph capture ladders for LLM serving.
+
+    Example: simcg optimize --max-chunk 8192 --model gpt-oss-120b --hardware gb300 --tp 4
+    """
+
+
+def main() -> None:
+    """Run the command line; exit code 2 and one line for anything a user can get wrong."""
+    try:
+        sys.exit(app.main(standalone_mode=False) or 0)
+    except SimcgError as error:
+        _fail(str(error), 2)
+    except click.UsageError as error:
+        _fail(error.format_message(), 2)
+    except click.ClickException as error:
+        _fail(error.format_message(), error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        _fail("interrupted", 130)
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+
+
+def _fail(text: str, code: int) -> None:
+    one_line = " ".join(text.split())
+    click.echo(f"simcg: error: {one_line}", err=True)
+    sys.exit(code)

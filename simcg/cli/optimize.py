@@ -1,0 +1,110 @@
+"""``simcg optimize``: the ladder to use, what it saves, its proof, and the flags."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from simcg.cli.options import Size, Sizes, json_option, server_options, traffic_options
+from simcg.cli.setting import TrafficSource, scenario_from
+from simcg.cli.show import console, print_json, stages
+from simcg.optimize.scenario import Limits
+from simcg.optimize.study import Study, study
+
+LIMITS = ("buckets", "ceiling", "include", "align", "max_memory", "max_startup")
+
+
+@click.command("optimize")
+@traffic_options
+@server_options
+@click.option("--buckets", type=click.IntRange(0, 4096), metavar="K",
+              help="At most so many graphs.  [default: as many as the engine's default, fewer "
+              "where they do as well]")  # fmt: skip
+@click.option("--ceiling", type=int, metavar="N", help="Exactly this largest size.")
+@click.option("--include", type=Sizes(), default=(), help="Sizes that must be captured.")
+@click.option("--align", type=click.IntRange(1), default=1, metavar="N",
+              help="Only multiples of N, beside --include and --ceiling.")  # fmt: skip
+@click.option("--max-memory", type=Size(), help="Most device memory of the graphs.")
+@click.option("--max-startup", type=click.FloatRange(0), metavar="SECONDS",
+              help="Longest start-up of the graphs.")  # fmt: skip
+@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+              help="Write a picture (png, svg or pdf).")  # fmt: skip
+@click.option("--explain", is_flag=True, help="What each graph serves, and what it is worth.")
+@json_option
+def command(plot: Path | None, explain: bool, as_json: bool, **options: Any) -> None:
+    """The capture ladder to use for TRAFFIC, with its proof and the flags to paste.
+
+    TRAFFIC is a trace or a histogram (CSV or JSON lines, gzip too; - for standard input).
+
+    \b
+    Examples:
+      simcg optimize --max-chunk 8192
+      simcg optimize trace.csv --model gpt-oss-120b --hardware gb300 --tp 4 --plot ladder.png
+    """
+    limits = Limits(
+        max_buckets=options.pop("buckets"),
+        ceiling=options.pop("ceiling"),
+        include=options.pop("include"),
+        align=options.pop("align"),
+        memory_bytes=options.pop("max_memory"),
+        startup_ns=_ns(options.pop("max_startup")),
+    )
+    names = TrafficSource.__dataclass_fields__
+    source = TrafficSource(**{name: options.pop(name) for name in names})
+    with stages() as notify:
+        result = study(scenario_from(source, options, limits), notify)
+        if plot is not None:
+            from simcg.report.plots import plot_study  # noqa: PLC0415  # matplotlib is slow
+
+            notify("drawing")
+            plot_study(result, plot)
+    if as_json:
+        from simcg.report.machine import study_json  # noqa: PLC0415  # only here
+
+        print_json(study_json(result))
+        return
+    _print(result, explain)
+
+
+def _ns(seconds: float | None) -> int | None:
+    return None if seconds is None else round(seconds * 1e9)
+
+
+def _print(result: Study, with_buckets: bool) -> None:
+    """The study for a person: verdict, ladder, figures, regime, proof, flags."""
+    from simcg.report import words  # noqa: PLC0415  # JSON does not need them
+    from simcg.report.tables import explain_table, study_table  # noqa: PLC0415
+
+    out = console()
+    scenario, ladder = result.scenario, result.answer.score.ladder
+    out.print(words.heading(result))
+    out.print(words.traffic_line(result), style="dim")
+    out.print()
+    first, *more = words.verdict(result)
+    out.print(first, style="bold")
+    for line in more:
+        out.print(line)
+    out.print()
+    slots = f" with {scenario.model.slots} request slots each" if scenario.model.slots else ""
+    out.print(f"ladder, {len(ladder)} graphs{slots}:", style="bold")
+    out.print(" ".join(map(str, ladder.sizes)) or "none")
+    out.print()
+    out.print(study_table(result))
+    out.print()
+    if with_buckets:
+        from simcg.optimize.explain import explain  # noqa: PLC0415  # only on request
+
+        out.print(explain_table(explain(result)))
+        out.print()
+    out.print(f"regime: {words.regime(result)}")
+    out.print(f"proof: {words.proof(result)}")
+    for line in words.rests_on(result):
+        out.print(f"  {line}", style="dim")
+    for line in words.cautions(result):
+        out.print(f"note: {line}")
+    out.print()
+    flags = scenario.engine.flags(ladder, scenario.model.backend)
+    out.print(f"flags for {scenario.engine.name} {scenario.engine.version}:", style="bold")
+    click.echo(flags)  # never wrapped: it is there to be pasted

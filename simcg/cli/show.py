@@ -1,0 +1,35 @@
+"""Printing: a console of at most 100 columns, JSON, and what is being done on a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+import msgspec
+from rich.console import Console
+
+WIDTH = 100
+
+
+def console() -> Console:
+    """Standard output, at most 100 columns; colours on a terminal only."""
+    width = Console().width if sys.stdout.isatty() else WIDTH
+    return Console(width=min(width, WIDTH), highlight=False, soft_wrap=False)
+
+
+def print_json(value: Any) -> None:
+    """One indented JSON document."""
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
+
+
+@contextmanager
+def stages(enabled: bool = True) -> Iterator[Callable[[str], None]]:
+    """A function that says what is being done, on a terminal's standard error only."""
+    if not (enabled and sys.stderr.isatty()):
+        yield lambda _: None
+        return
+    with Console(stderr=True).status("reading") as status:
+        yield status.update

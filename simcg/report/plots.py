@@ -1,0 +1,84 @@
+"""The picture of a study: costs with the traffic and both ladders; latency against memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from simcg.errors import InputError
+from simcg.optimize.study import Study
+from simcg.report.units import percent
+from simcg.report.words import heading
+
+BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#999999"  # told apart by all eyes
+FORMATS = ("png", "svg", "pdf")
+
+
+def plot_study(study: Study, path: Path) -> None:
+    """Write the picture to ``path`` (its ending says the format), whole or not at all."""
+    kind = path.suffix.lower().removeprefix(".")
+    if kind not in FORMATS:
+        raise InputError("--plot", "", str(path), "a file ending in " + ", ".join(FORMATS))
+    figure = Figure(figsize=(10, 7.5), layout="constrained")
+    top, bottom = figure.subplots(2, 1, height_ratios=(3, 2))
+    figure.suptitle(heading(study), fontsize=12)
+    _staircase(top, study)
+    _memory(bottom, study)
+    part = path.with_name(path.name + ".part")
+    try:
+        figure.savefig(part, format=kind, dpi=120)
+        part.replace(path)
+    except OSError as error:
+        raise InputError("--plot", "", str(path), f"a writable file ({error.strerror})") from None
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _staircase(axes: Axes, study: Study) -> None:
+    """Cost over step size, the steps as a histogram, the two ladders as ticks."""
+    table, steps = study.table, study.traffic.counted
+    n = np.arange(1, table.max_tokens + 1)
+    backend = study.scenario.model.backend.name
+    axes.plot(n, table.replay_ns[1:] / 1e6, color=BLUE, label=f"{backend} replay in a bucket of n")
+    fallback = study.scenario.model.fallback.name
+    axes.plot(n, table.eager_ref_ns[1:] / 1e6, color=ORANGE, ls="--", label=f"{fallback} at n")
+    axes.set(xscale="log", yscale="log", xlabel="tokens n", ylabel="step time (ms)")
+    axes.set_xlim(max(1, int(steps.tokens.min()) // 2), table.max_tokens * 1.1)
+    traffic = axes.twinx()
+    edges = np.unique(np.geomspace(1, table.max_tokens, 80).astype(np.int64))
+    traffic.hist(steps.tokens, bins=edges.tolist(), weights=steps.count, color=GREY, alpha=0.35)
+    traffic.set_ylabel("steps", color=GREY)
+    for y, name, ladder, colour in (
+        (0.965, "default", study.default.ladder, GREY),
+        (0.915, "this ladder", study.answer.score.ladder, GREEN),
+    ):
+        label = f"{name}, {len(ladder)} graphs"
+        axes.plot(
+            ladder.sizes, [y] * len(ladder), "|", color=colour, ms=11, mew=1.6, label=label,
+            transform=axes.get_xaxis_transform(),
+        )  # fmt: skip
+    axes.legend(loc="upper left", bbox_to_anchor=(0, 0.88), fontsize=9)
+
+
+def _memory(axes: Axes, study: Study) -> None:
+    """Mean step time against graph memory, one point a ladder."""
+    points = [
+        ("default", study.default, GREY),
+        ("this ladder", study.answer.score, GREEN),
+        ("no graphs", study.no_graphs, ORANGE),
+    ]
+    if study.half is not None:
+        points.append(("half as many", study.half.score, BLUE))
+    if study.no_loss is not None:
+        points.append(("fewest that lose nothing", study.no_loss.score, "#CC79A7"))
+    for name, score, colour in points:
+        x, y = score.memory.device / 2**20, score.mean_step_ns / 1e6
+        text = f"{name}: {len(score.ladder)} graphs, {percent(score.eager_share, 0)} eager"
+        axes.plot(x, y, "o", color=colour, ms=8, label=text)
+    axes.axhline(study.limit_ns / 1e6, color=GREY, lw=1, ls=":", label="no padding at all (limit)")
+    axes.set(xlabel="device memory of the graphs (MiB)", ylabel="mean step time (ms)")
+    axes.margins(0.1, 0.2)
+    axes.legend(fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5))

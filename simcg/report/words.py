@@ -1,0 +1,135 @@
+"""A study in sentences: verdict, regime, proof, and what it rests on."""
+
+from __future__ import annotations
+
+from simcg.engines.traps import warnings
+from simcg.optimize.gain import Gain
+from simcg.optimize.study import Answer, Study
+from simcg.report.units import count, ms, percent, seconds, size
+from simcg.workload.describe import quantiles
+
+
+def heading(study: Study) -> str:
+    """What was asked, in one line."""
+    scenario = study.scenario
+    engine = scenario.engine
+    return (
+        f"{scenario.model.forward.name} on {scenario.model.profile.name}, {engine.name} "
+        f"{engine.version}, backend {scenario.model.backend.name}, chunk {scenario.max_chunk}"
+    )
+
+
+def traffic_line(study: Study) -> str:
+    """Which steps were optimised for."""
+    steps = study.traffic.counted
+    median = quantiles(steps.tokens, steps.count).p50
+    line = f"{steps.source}: {count(steps.total)} prefill steps, median {count(median)} tokens"
+    load = study.traffic.load
+    if load is None:
+        return line + "; no times, so each request is computed alone"
+    line += f", server {percent(load.busy_share, 0)} busy at rate {study.scenario.rate:g}"
+    return line + ("; MORE THAN IT CAN SERVE, the queue grows" if load.unstable else "")
+
+
+def verdict(study: Study) -> tuple[str, ...]:
+    """What to do, first; then what else is worth knowing."""
+    gain, answer, default = study.gain, study.answer, study.default
+    graphs, usual = len(answer.score.ladder), len(default.ladder)
+    spans = interval(gain)
+    if gain.low > 0:
+        lines = [
+            f"use this ladder: mean step {percent(gain.share)} shorter than the engine's default "
+            f"({spans})",
+        ]
+        if graphs == 0:
+            saved = percent(gain.share)
+            lines = [f"capture no prefill graphs: mean step {saved} shorter ({spans})"]
+    elif gain.high < 0:
+        lines = [f"keep the default: under these limits the best ladder is slower ({spans})"]
+    else:
+        lines = [f"keep the default: the gain of {percent(gain.share)} is not certain ({spans})"]
+    fewer = study.no_loss
+    if fewer is not None and len(fewer.score.ladder) < usual:
+        lines.append(_fewer(study, fewer))
+    return tuple(lines)
+
+
+def interval(gain: Gain) -> str:
+    """The gain's interval."""
+    return f"95 %, model error included: {percent(gain.low)} to {percent(gain.high)}"
+
+
+def _fewer(study: Study, fewer: Answer) -> str:
+    default = study.default
+    saved = seconds(default.startup.ns - fewer.score.startup.ns)
+    memory = size(default.memory.device - fewer.score.memory.device)
+    return (
+        f"the fewest graphs that lose nothing: {len(fewer.score.ladder)} instead of "
+        f"{len(default.ladder)} (start-up {saved} shorter, graph memory {memory} less)"
+    )
+
+
+def regime(study: Study) -> str:
+    """Launch-bound or compute-bound at the median step, and so what there is to gain."""
+    table, steps = study.table, study.traffic.counted
+    median = quantiles(steps.tokens, steps.count).p50
+    host, device = table.eager_host_ns, int(table.eager_device_ns[median])
+    figures = (
+        f"at {count(median)} tokens an eager step keeps the host busy for {ms(host)} ms, the GPU "
+        f"for {ms(device)} ms"
+    )
+    saved = 1 - study.limit_ns / study.default.mean_step_ns
+    at_most = f"no ladder can save more than {percent(max(saved, 0.0))} over the default"
+    if host > device:
+        what = "graphs pay, and padding is nearly free: fewer graphs give the same latency"
+        return f"launch-bound: {figures}; {what}; {at_most}"
+    what = "padding costs time: latency is gained by sizes that fit, or by running eager"
+    return f"compute-bound: {figures}; {what}; {at_most}"
+
+
+def proof(study: Study) -> str:
+    """What is proved, and for what."""
+    answer, steps = study.answer, study.traffic.counted
+    claim = (
+        f"optimal among ladders of at most {answer.max_buckets} sizes, for these "
+        f"{count(steps.total)} steps and this cost table ({study.table.provenance}); "
+        "certificate checked"
+    )
+    if answer.price_ns is not None:
+        each = answer.price_ns / steps.total / 1e3
+        claim += f"; one more size would save {each:.3g} us a step"
+    if study.bound_gap > 0:
+        claim += f"; --max-startup may cost up to {percent(study.bound_gap, 2)}"
+    return claim
+
+
+def rests_on(study: Study) -> tuple[str, ...]:
+    """Figures that say how far to trust the rest."""
+    table = study.table
+    gain = study.gain
+    lines = [
+        f"replay costs {table.replay_provenance}, {study.scenario.model.fallback.name} costs "
+        f"{table.eager_provenance}; smoothing moved the curve by at most "
+        f"{percent(table.correction.largest_correction)} (at {table.correction.at + 1} tokens); "
+        f"full timeline against table {percent(study.table_error, 2)}",
+        f"interval: traffic {percent(gain.traffic[0])} to {percent(gain.traffic[1])}, kernel sizes "
+        f"±{percent(gain.shape)}, host against GPU ±{percent(gain.balance)}",
+    ]
+    if study.holdout is not None:
+        held = percent(study.holdout)
+        lines.append(f"hold-out: chosen on the first 70 % of the time, gain on the rest {held}")
+    if study.research is not None:
+        more = 1 - study.research.mean_step_ns / study.answer.score.mean_step_ns
+        lines.append(
+            f"research answer (a runner that picks graph or eager per size, as many graphs): "
+            f"{percent(max(more, 0.0), 2)} less again"
+        )
+    rest = "settled" if study.settled else "did not settle"
+    lines.append(f"steps and ladder were solved together in {study.rounds} rounds: {rest}")
+    return tuple(lines)
+
+
+def cautions(study: Study) -> tuple[str, ...]:
+    """Traps of the answer, in the engine's terms."""
+    ladder, scenario = study.answer.score.ladder, study.scenario
+    return warnings(ladder, scenario.engine, scenario.max_chunk, typed=False)
