@@ -64,8 +64,17 @@ def _drawn(name: str, count: int | None, max_context: int | None) -> Requests:
     return drawn
 
 
-def scenario_from(source: TrafficSource, server: Mapping[str, Any], limits: Limits) -> Scenario:
-    """The scenario that the options in ``server`` (see ``server_options``) describe."""
+def scenario_from(
+    source: TrafficSource,
+    server: Mapping[str, Any],
+    limits: Limits,
+    *,
+    any_length: bool = False,
+) -> Scenario:
+    """The scenario that the options in ``server`` (see ``server_options``) describe.
+
+    ``any_length``: prompts may be longer than the model's context.
+    """
     arch = load_architecture(server["model"])
     engine = engine_named(server["engine"])
     backend = _backend(engine, server["backend"])
@@ -87,7 +96,7 @@ def scenario_from(source: TrafficSource, server: Mapping[str, Any], limits: Limi
     return Scenario(
         engine=engine,
         model=model,
-        traffic=source.read(arch.max_position),
+        traffic=source.read(None if any_length else arch.max_position),
         max_chunk=chunk,
         rate=server["rate"],
         max_requests=server["max_requests"],

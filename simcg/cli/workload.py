@@ -30,7 +30,7 @@ def command(as_json: bool, **options: Any) -> None:
     names = TrafficSource.__dataclass_fields__
     source = TrafficSource(**{name: options.pop(name) for name in names})
     with stages() as notify:
-        scenario = scenario_from(source, options, Limits())
+        scenario = scenario_from(source, options, Limits(), any_length=True)
         notify("scheduling")
         traffic = scheduled(scenario, scenario.default_ladder)
     found = [describe(traffic.timed, traffic.load)]

@@ -81,4 +81,4 @@ def _memory(axes: Axes, study: Study) -> None:
     axes.axhline(study.limit_ns / 1e6, color=GREY, lw=1, ls=":", label="no padding at all (limit)")
     axes.set(xlabel="device memory of the graphs (MiB)", ylabel="mean step time (ms)")
     axes.margins(0.1, 0.2)
-    axes.legend(fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    axes.legend(fontsize=9)

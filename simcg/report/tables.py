@@ -99,18 +99,21 @@ def description_rows(description: Description) -> list[Row]:
 
 
 def model_table(rows: Sequence[ModelRow]) -> Table:
-    """The ops of a forward by section."""
-    return plain_table(
-        ("op", "kind", "shape", "x", "kernels", "weights", "MFLOP/row", "KiB/row", ""),
-        [
-            (
-                f"{row.section}: {row.name}", row.kind, row.shape, str(row.layers),
-                str(row.kernels), size(row.weight_bytes), f"{row.flops / 1e6:.1f}",
-                f"{row.allocated_bytes / 1024:.1f}", "break" if row.is_break else "",
-            )
-            for row in rows
-        ],
-    )  # fmt: skip
+    """The ops of a forward by section; a row's FLOPs and bytes are those of one token."""
+    table = plain_table(("op", "kernels", "weights", "MFLOP/row", "KiB/row", ""), ())
+    table.add_column("shape", justify="left")
+    section = None
+    for row in rows:
+        if row.section != section:
+            section = row.section
+            times = f" (x {row.layers})" if row.layers > 1 else ""
+            table.add_row(f"[bold]{section}{times}[/bold]")
+        table.add_row(
+            f"  {row.name}", str(row.kernels), size(row.weight_bytes) if row.weight_bytes else "-",
+            f"{row.flops / 1e6:.1f}" if row.flops else "-", f"{row.allocated_bytes / 1024:.1f}",
+            "break" if row.is_break else "", row.shape,
+        )  # fmt: skip
+    return table
 
 
 def totals_rows(totals: ModelTotals) -> list[Row]:

@@ -12,7 +12,7 @@ def ms(ns: float) -> str:
 def percent(share: float, digits: int = 1) -> str:
     """A share in percent, without a minus sign on zero."""
     text = f"{100 * share:.{digits}f}"
-    return f"{text.removeprefix('-') if float(text) == 0 else text} %"
+    return f"{text.removeprefix('-') if float(text) == 0 else text}%"
 
 
 def size(num_bytes: float) -> str:

@@ -9,6 +9,10 @@ from simcg.report.units import count, ms, percent, seconds, size
 from simcg.workload.describe import quantiles
 
 
+NOTABLE = 0.01
+"""A share of the steps worth a sentence."""
+
+
 def heading(study: Study) -> str:
     """What was asked, in one line."""
     scenario = study.scenario
@@ -48,6 +52,11 @@ def verdict(study: Study) -> tuple[str, ...]:
         lines = [f"keep the default: under these limits the best ladder is slower ({spans})"]
     else:
         lines = [f"keep the default: the gain of {percent(gain.share)} is not certain ({spans})"]
+    if answer.score.eager_share > default.eager_share + NOTABLE:
+        lines.append(
+            "this counts on eager steps: their host costs are those of the profile, and an engine "
+            "that schedules on the same Python thread is slower"
+        )
     fewer = study.no_loss
     if fewer is not None and len(fewer.score.ladder) < usual:
         lines.append(_fewer(study, fewer))
@@ -56,7 +65,7 @@ def verdict(study: Study) -> tuple[str, ...]:
 
 def interval(gain: Gain) -> str:
     """The gain's interval."""
-    return f"95 %, model error included: {percent(gain.low)} to {percent(gain.high)}"
+    return f"95%, model error included: {percent(gain.low)} to {percent(gain.high)}"
 
 
 def _fewer(study: Study, fewer: Answer) -> str:
@@ -117,7 +126,7 @@ def rests_on(study: Study) -> tuple[str, ...]:
     ]
     if study.holdout is not None:
         held = percent(study.holdout)
-        lines.append(f"hold-out: chosen on the first 70 % of the time, gain on the rest {held}")
+        lines.append(f"hold-out: chosen on the first 70% of the time, gain on the rest {held}")
     if study.research is not None:
         more = 1 - study.research.mean_step_ns / study.answer.score.mean_step_ns
         lines.append(
