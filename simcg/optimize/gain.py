@@ -28,6 +28,7 @@ SHAPE_ERROR: dict[Provenance, float] = {
 measured: predictions for single sizes were within 1.7 % (median) and 5.4 % (largest) of whole
 forwards on the H200. The others are assumed.
 """
+MOST_MARGIN = 100.0
 OCTAVE_PARTS = 8
 """Sizes within an eighth of an octave are taken to be off together."""
 
@@ -147,3 +148,28 @@ def _shape_sensitivity(
         for index in np.flatnonzero(spent).tolist():
             moved[index] = moved.get(index, 0.0) + sign * float(spent[index])
     return math.sqrt(sum(v * v for v in moved.values())) / _total(scores[0].step_ns, counted)
+
+
+def eager_host_margin(
+    base: LadderScore, better: LadderScore, counted: Steps, eager_host_ns: int
+) -> float:
+    """How many times slower the host may issue eager steps before ``better`` gains nothing.
+
+    At least 1, and ``MOST_MARGIN`` where it gains even then. An eager step lasts at least as long
+    as the host takes to issue it.
+    """
+
+    def gains(factor: float) -> bool:
+        totals = []
+        for scored in (base, better):
+            floor = np.where(scored.bucket_tokens == 0, factor * eager_host_ns, 0.0)
+            totals.append(_total(np.maximum(scored.step_ns, floor).astype(np.int64), counted))
+        return totals[1] < totals[0]
+
+    low, high = 1.0, MOST_MARGIN
+    if gains(high):
+        return high
+    while high / low > 1.01:
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if gains(middle) else (low, middle)
+    return low

@@ -16,7 +16,7 @@ from simcg.optimize.build import Posed, cheaper_eager, engine_problem, research_
 from simcg.optimize.certificate import check_certificate
 from simcg.optimize.evaluate import ladder_cost
 from simcg.optimize.frontier import Frontier
-from simcg.optimize.gain import Gain, GainJudge
+from simcg.optimize.gain import Gain, GainJudge, eager_host_margin
 from simcg.optimize.scenario import Choices, Scenario, choices
 from simcg.optimize.score import LadderScore, score
 from simcg.optimize.solve import solve
@@ -67,6 +67,8 @@ class Study:
     ``no_loss``: the fewest buckets that cost no more than the default, None if none do.
     ``half``: at most half the default's buckets.  ``research``: the per-size choice.
     ``holdout``: gain on the last part of the time of a ladder chosen on the first part.
+    ``eager_host_margin``: how many times slower the host may issue eager steps before the
+    answer gains nothing over the default.
     ``table_error``: full timeline over cost table on the answer, less 1.
     ``rounds``: rounds of steps and ladder; ``settled``: the ladder repeated.
     """
@@ -85,6 +87,7 @@ class Study:
     half: Answer | None
     research: LadderScore | None
     holdout: float | None
+    eager_host_margin: float
     table_error: float
     bound_gap: float
     rounds: int
@@ -226,6 +229,7 @@ def _judge(solved: _Solved, rounds: int, settled: bool) -> Study:
         half=None if best[half] is None else solved.proved(half),
         research=_research(solved),
         holdout=_holdout(solved),
+        eager_host_margin=eager_host_margin(default, answer.score, counted, table.eager_host_ns),
         table_error=total / answer.cost_ns - 1,
         bound_gap=solved.bound_gap,
         rounds=rounds,

@@ -63,6 +63,7 @@ def study_json(study: Study) -> dict[str, Any]:
         "provenance": study.table.provenance,
         "largest_correction": study.table.correction.largest_correction,
         "table_error": study.table_error,
+        "eager_host_margin": study.eager_host_margin,
         "holdout_gain": study.holdout,
         "rounds": study.rounds,
         "settled": study.settled,

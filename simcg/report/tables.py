@@ -102,6 +102,7 @@ def model_table(rows: Sequence[ModelRow]) -> Table:
     """The ops of a forward by section; a row's FLOPs and bytes are those of one token."""
     table = plain_table(("op", "kernels", "weights", "MFLOP/row", "KiB/row", ""), ())
     table.add_column("shape", justify="left")
+    table.columns[0].no_wrap = True
     section = None
     for row in rows:
         if row.section != section:

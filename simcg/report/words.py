@@ -8,7 +8,6 @@ from simcg.optimize.study import Answer, Study
 from simcg.report.units import count, ms, percent, seconds, size
 from simcg.workload.describe import quantiles
 
-
 NOTABLE = 0.01
 """A share of the steps worth a sentence."""
 
@@ -54,8 +53,8 @@ def verdict(study: Study) -> tuple[str, ...]:
         lines = [f"keep the default: the gain of {percent(gain.share)} is not certain ({spans})"]
     if answer.score.eager_share > default.eager_share + NOTABLE:
         lines.append(
-            "this counts on eager steps: their host costs are those of the profile, and an engine "
-            "that schedules on the same Python thread is slower"
+            "this counts on eager steps, with the profile's host costs; it still pays in an engine "
+            f"whose host issues them up to {study.eager_host_margin:.1f} times slower"
         )
     fewer = study.no_loss
     if fewer is not None and len(fewer.score.ladder) < usual:
