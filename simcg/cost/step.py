@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,14 @@ class StepTimes:
     host_ns: int
     device_ns: Ints
     provenance: Provenance
+
+
+class Issue(NamedTuple):
+    """What the host issues as one: indices into the distinct ops, in order."""
+
+    order: tuple[int, ...]
+    is_graph: bool
+    follows_break: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +122,12 @@ class StepCost:
     @cached_property
     def plan(self) -> Plan:
         """What the host issues, in order, with equal items numbered alike."""
-        numbers: dict[Item, int] = {}
-        keys = [numbers.setdefault(one, len(numbers)) for one in self._items()]
-        items = tuple(numbers)
-        graphs = [items[key] for key in keys if items[key].is_graph]
-        nodes = sum(self._kernels_in(one) for one in graphs)
-        return Plan(items, fold_repeats(keys), nodes, len(graphs))
+        numbers: dict[Issue, int] = {}
+        keys = [numbers.setdefault(issue, len(numbers)) for issue in self._issues()]
+        items = tuple(map(self._item, numbers))
+        graphs = {key: count for key, count in Counter(keys).items() if items[key].is_graph}
+        nodes = sum(self._kernels_in(items[key]) * count for key, count in graphs.items())
+        return Plan(items, fold_repeats(keys), nodes, sum(graphs.values()))
 
     def _map(self, one: Item, op_times: OpTimes, latency_ns: int) -> MaxPlus:
         """The item's map: its kernels in order, with the gaps between them."""
@@ -136,40 +144,38 @@ class StepCost:
         distinct, _ = self.forward.numbered
         return sum(distinct[index].kernels * times for index, times in one.ops)
 
-    def _items(self) -> list[Item]:
-        gaps = self.profile.gaps
-        stream, node = round(gaps.stream.value), round(gaps.node.value)
+    def _issues(self) -> list[Issue]:
+        """The forward cut at its breaks, into single ops, or not at all."""
         distinct, order = self.forward.numbered
         if not self.backend.captures:
-            eager = [
-                Item(((i, 1),), False, self._dispatch_ns(op), stream, stream, op.kernels)
-                for i, op in enumerate(distinct)
-            ]
-            return [eager[index] for index in order]
-        start = round(gaps.graph_start.value) + node
+            single = [Issue((index,), False, False) for index in range(len(distinct))]
+            return [single[index] for index in order]
         if not self.backend.breaks:
-            return [self._segment(order, start, node)]
-        after, items = 0, []
-        for is_break, group in groupby(order, key=lambda index: distinct[index].is_break):
-            if is_break:
-                body = round(self.profile.host.break_body.value)
-                items.append(Item(_counted(group), False, body, stream, stream))
-                after = round(gaps.after_break.value)
-            else:
-                items.append(self._segment(group, start + after, node))
-        return items
+            return [Issue(order, True, False)]
+        issues: list[Issue] = []
+        is_break = [op.is_break for op in distinct]
+        for eager, group in groupby(order, key=is_break.__getitem__):
+            issues.append(Issue(tuple(group), not eager, bool(issues) and not eager))
+        return issues
 
-    def _segment(self, order: Iterable[int], gap_ns: int, node_gap_ns: int) -> Item:
-        """One graph: its host time is that of its launch, by nodes, and of its guards."""
-        host = self.profile.host
-        bare = Item(_counted(order), True, 0, gap_ns, node_gap_ns)
-        values = [f.value for f in host.replay]
-        launch = float(np.interp(self._kernels_in(bare), host.replay_nodes, values))
+    def _item(self, issue: Issue) -> Item:
+        """What it costs the host to issue that, and the gaps on the GPU."""
+        host, gaps = self.profile.host, self.profile.gaps
+        distinct, _ = self.forward.numbered
+        ops = tuple(Counter(issue.order).items())
+        stream, node = round(gaps.stream.value), round(gaps.node.value)
+        if not self.backend.captures:
+            op = distinct[issue.order[0]]
+            return Item(ops, False, round(self._dispatch(op).value), stream, stream, op.kernels)
+        if not issue.is_graph:
+            return Item(ops, False, round(host.break_body.value), stream, stream)
+        kernels = sum(distinct[index].kernels for index in issue.order)
+        launch = float(np.interp(kernels, host.replay_nodes, [f.value for f in host.replay]))
         guards = host.piece.value if self.backend.guards else 0.0
-        return replace(bare, host_ns=round(launch + guards))
-
-    def _dispatch_ns(self, op: Op) -> int:
-        return round(self._dispatch(op).value)
+        gap = round(gaps.graph_start.value) + node
+        if issue.follows_break:
+            gap += round(gaps.after_break.value)
+        return Item(ops, True, round(launch + guards), gap, node)
 
     def _dispatch(self, op: Op) -> Figure:
         host = self.profile.host
@@ -186,14 +192,10 @@ class StepCost:
         if not self.backend.captures:
             used += [self._dispatch(op).provenance for op in distinct] + [gaps.stream.provenance]
         else:
-            used += [f.provenance for f in host.replay] + [gaps.node.provenance]
+            used += [f.provenance for f in (*host.replay, gaps.graph_start, gaps.node)]
         if self.backend.breaks:
-            used.append(host.break_body.provenance)
+            eager = (host.break_body, gaps.stream, gaps.after_break)
+            used += [f.provenance for f in eager]
         if self.backend.guards:
             used.append(host.piece.provenance)
         return weakest(used)
-
-
-def _counted(order: Iterable[int]) -> tuple[tuple[int, int], ...]:
-    """Each index with how often it occurs, in order of first occurrence."""
-    return tuple(Counter(order).items())
