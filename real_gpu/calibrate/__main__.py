@@ -48,7 +48,7 @@ def environment() -> dict[str, object]:
     }
 
 
-def sections(quick: bool) -> dict[str, Callable[[], object]]:
+def sections(quick: bool, sizes: list[int]) -> dict[str, Callable[[], object]]:
     """Every measurement by name; each is a thunk so that one failure spoils only itself."""
     rows = kernels.row_grid(quick)
     nodes = [1, 16, 256] if quick else [1, 4, 16, 64, 256, 512, 1024, 2048, 4096, 8192, 16384]
@@ -75,7 +75,7 @@ def sections(quick: bool) -> dict[str, Callable[[], object]]:
         out[f"attention {heads}/{kv}/{dim}/{window}"] = partial(
             kernels.attention, heads, kv, dim, window, quick
         )
-    out["forwards"] = lambda: forward.run_forwards([64, 1024] if quick else FORWARD_SIZES)
+    out["forwards"] = lambda: forward.run_forwards([64, 1024] if quick else sizes)
     out["dispatch again"] = host.dispatch  # the host is noisy: twice, minutes apart
     return out
 
@@ -85,10 +85,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m real_gpu.calibrate")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--quick", action="store_true", help="a few sizes: does it run here?")
+    parser.add_argument("--only", action="append", help="this section alone; repeatable")
+    parser.add_argument("--sizes", type=int, nargs="+", default=FORWARD_SIZES,
+                        help="token counts of the whole forwards")  # fmt: skip
     args = parser.parse_args()
     torch.manual_seed(0)
     measured: dict[str, object] = {"environment": environment()}
-    for name, measure in sections(args.quick).items():
+    for name, measure in sections(args.quick, args.sizes).items():
+        if args.only and name not in args.only:
+            continue
         begin = time.perf_counter()
         try:
             measured[name] = measure()

@@ -72,9 +72,19 @@ class Kernels:
             return self._all_reduce(shape, rows)
         return self._elementwise(shape, op.kind, op.kernels, rows)
 
+    def measured_rows(self, op: Op) -> tuple[float, ...]:
+        """The row counts at which a dense op's time was measured; none if it was not."""
+        shape = op.shape
+        if isinstance(shape, Gemm) and op.rows == "tokens":
+            curve = self._curves.get(_gemm_key(shape))
+        elif isinstance(shape, GroupedGemm):
+            curve = self._curves.get(_grouped_key(shape))
+        else:
+            curve = None
+        return () if curve is None else curve.x
+
     def _gemm(self, shape: Gemm, rows: Ints) -> KernelTime:
-        key = CurveKey("gemm", k=shape.k, n=shape.n, weights=shape.weights)
-        curve = self._curves.get(key)
+        curve = self._curves.get(_gemm_key(shape))
         if curve is not None:
             return _along(curve, rows)
         roof, rate = self.profile.roofline, self._flops(shape.activations)
@@ -86,11 +96,7 @@ class Kernels:
         return self._roofline(np.maximum(compute, stream), roof.compute.provenance)
 
     def _grouped(self, shape: GroupedGemm, rows: Ints) -> KernelTime:
-        key = CurveKey(
-            "grouped_gemm", k=shape.k, n=shape.n, experts=shape.experts, top_k=shape.top_k,
-            weights=shape.weights,
-        )  # fmt: skip
-        curve = self._curves.get(key)
+        curve = self._curves.get(_grouped_key(shape))
         if curve is not None:
             return _along(curve, rows)
         roof, rate = self.profile.roofline, self._flops(shape.activations)
@@ -163,6 +169,17 @@ class Kernels:
     def _roofline(self, ns: Floats, efficiency: Provenance) -> KernelTime:
         floor = self.profile.roofline.floor_ns.value
         return KernelTime(np.rint(ns + floor).astype(np.int64), efficiency, 0.0)
+
+
+def _gemm_key(shape: Gemm) -> CurveKey:
+    return CurveKey("gemm", k=shape.k, n=shape.n, weights=shape.weights)
+
+
+def _grouped_key(shape: GroupedGemm) -> CurveKey:
+    return CurveKey(
+        "grouped_gemm", k=shape.k, n=shape.n, experts=shape.experts, top_k=shape.top_k,
+        weights=shape.weights,
+    )  # fmt: skip
 
 
 def _along(curve: Curve, at: Ints | Floats) -> KernelTime:

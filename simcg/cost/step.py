@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -88,6 +89,17 @@ class OpTimes:
                 time = replace(time, ns=scaled)
             self._known[op] = time
         return self._known[op]
+
+    def relative_spread(self, forward: ForwardPass) -> float:
+        """One sigma of the sum of all kernels of ``forward``, as a share of it.
+
+        Each op's sigma is the share that its curve states; ops are independent of each other.
+        """
+        distinct, order = forward.numbered
+        times = Counter(order)
+        spent = [float(np.median(self.of(op).ns)) * times[i] for i, op in enumerate(distinct)]
+        sigma = [ns * self.of(op).relative_spread for ns, op in zip(spent, distinct, strict=True)]
+        return math.hypot(*sigma) / sum(spent)
 
 
 @dataclass(frozen=True)

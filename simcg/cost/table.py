@@ -15,7 +15,7 @@ import numpy as np
 from simcg.arrays import Ints
 from simcg.backend import CaptureBackend
 from simcg.cost.kernels import Work
-from simcg.cost.smooth import Smoothed, non_decreasing
+from simcg.cost.smooth import Smoothed, smooth_noise
 from simcg.cost.step import OpTimes, StepCost
 from simcg.hardware.profile import HardwareProfile
 from simcg.ladder import EAGER_INDEX, AdmissionRule, Ladder, dispatch
@@ -28,10 +28,9 @@ from simcg.workload.steps import Steps
 class CostTable:
     """Times in int64 ns. Index n = 0..N for tables, one entry a row of ``steps`` otherwise.
 
-    ``replay_ns[T]``, ``eager_ref_ns[n]``: smoothed, attention at the traffic's mean.
+    ``replay_ns[T]``, ``eager_ref_ns[n]``: noise smoothed away, attention at the traffic's mean.
     ``attention_ns``: what each step's own attention adds to a replay, ``eager_own_ns``: each
-    step run eagerly.  ``exact_replay_ns``: each step in a bucket of exactly its size.
-    ``correction``: how far smoothing moved the replay table at most.
+    step run eagerly.  ``correction``: what smoothing did to the replay table.
     """
 
     steps: Steps
@@ -39,7 +38,6 @@ class CostTable:
     eager_ref_ns: Ints
     attention_ns: Ints
     eager_own_ns: Ints
-    exact_replay_ns: Ints
     correction: Smoothed
     replay_host_ns: int
     replay_device_ns: Ints
@@ -95,9 +93,8 @@ def cost_table(steps: Steps, model: ReplayModel, max_tokens: int) -> CostTable:
         slotted = OpTimes(model.profile, work_of_steps(steps, steps.tokens, model.slots))
     replay, eager = model.replay.times_from(grid), model.eager.times_from(grid)
     own_replay, own_eager = model.replay.times_from(slotted), model.eager.times_from(own)
-    name = f"{model.forward.name} on {model.profile.name}"
-    smooth = non_decreasing(replay.ns, f"cost of {model.backend.name}, {name}")
-    smooth_eager = non_decreasing(eager.ns, f"cost of {model.fallback.name}, {name}")
+    spread = grid.relative_spread(model.forward)
+    smooth, smooth_eager = smooth_noise(replay.ns, spread), smooth_noise(eager.ns, spread)
     at = steps.tokens - 1
     return CostTable(
         steps=steps,
@@ -105,7 +102,6 @@ def cost_table(steps: Steps, model: ReplayModel, max_tokens: int) -> CostTable:
         eager_ref_ns=_from_one(smooth_eager.ns),
         attention_ns=own_replay.ns - replay.ns[at],
         eager_own_ns=np.maximum(own_eager.ns - eager.ns[at] + smooth_eager.ns[at], 0),
-        exact_replay_ns=own_replay.ns,
         correction=smooth,
         replay_host_ns=replay.host_ns,
         replay_device_ns=_from_one(replay.device_ns),

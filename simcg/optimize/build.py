@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from simcg.arrays import Ints
-from simcg.cost.smooth import non_decreasing
 from simcg.cost.table import CostTable
 from simcg.ladder import AdmissionRule
 from simcg.optimize.problem import LadderProblem
@@ -30,16 +29,10 @@ def engine_problem(table: CostTable, limits: Choices, rule: AdmissionRule) -> Po
 def research_problem(table: CostTable, limits: Choices) -> Posed:
     """What a runner could do that picks the cheaper of its bucket and eager for each size.
 
-    The eager time of a step, its own attention set apart, is smoothed to a non-decreasing one.
+    A step's own attention is set apart on both sides: the choice is made at the traffic's mean.
     """
-    sums = _eager_sums(table)
     weights = table.steps.weights(table.max_tokens)
-    seen = np.flatnonzero(weights)
-    per_step = np.maximum(sums[seen] // weights[seen], 1)
-    smooth = non_decreasing(per_step, "eager cost by step size")
-    eager = np.zeros_like(sums)
-    eager[seen] = smooth.ns * weights[seen]
-    return _posed(table, limits, eager, rule=None)
+    return _posed(table, limits, weights * table.eager_ref_ns, rule=None)
 
 
 def _posed(table: CostTable, limits: Choices, eager: Ints, rule: AdmissionRule | None) -> Posed:

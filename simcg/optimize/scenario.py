@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from simcg.arrays import Bools
+from simcg.cost.kernels import Kernels
 from simcg.cost.memory import graph_bytes, pool_bytes
 from simcg.cost.table import ReplayModel
 from simcg.engines import Engine
@@ -80,7 +81,7 @@ def choices(scenario: Scenario, requests: int) -> Choices:
     limits, top = scenario.limits, scenario.max_chunk
     engine_sizes = scenario.engine.allowed_sizes(top, scenario.deployment)
     sizes = np.arange(top + 1)
-    allowed = engine_sizes & (sizes % limits.align == 0)
+    allowed = engine_sizes & (sizes % limits.align == 0) & measured_sizes(scenario.model, top)
     allowed[[t for t in _named(scenario) if t <= top]] = True
     allowed &= engine_sizes
     for size in _named(scenario):
@@ -101,6 +102,21 @@ def choices(scenario: Scenario, requests: int) -> Choices:
     if limits.memory_bytes is not None:
         buckets, tops = _within_memory(scenario, buckets, tops, required, requests)
     return Choices(buckets, allowed, tops, required)
+
+
+def measured_sizes(model: ReplayModel, top: int) -> Bools:
+    """Where a dense op's time was measured, over 0..top, and ``top``; everywhere if none was.
+
+    Between measured points a size is priced as the next one, so it is never the better bucket.
+    """
+    kernels = Kernels(model.profile)
+    distinct, _ = model.forward.numbered
+    points = {int(x) for op in distinct for x in kernels.measured_rows(op) if x <= top}
+    if not points:
+        return np.ones(top + 1, dtype=np.bool_)
+    out = np.zeros(top + 1, dtype=np.bool_)
+    out[[*points, top]] = True
+    return out
 
 
 def _named(scenario: Scenario) -> tuple[int, ...]:

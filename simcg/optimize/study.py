@@ -61,8 +61,8 @@ class Study:
     """Everything that ``simcg optimize`` says.
 
     ``posed``: the problem that was solved on the last ``traffic`` and cost ``table``.
-    ``answer``: the ladder to use, ``gain`` over ``default``.  ``no_graphs`` and ``limit``
-    bracket every ladder: all eager, and every step in a graph of its own size (mean ns).
+    ``answer``: the ladder to use, ``gain`` over ``default``.  ``no_graphs`` and ``limit_ns``
+    bracket every ladder: all eager, and a graph for every size (mean ns).
     ``curve_ns[k]``: least total with at most k buckets by the table, None if there is none.
     ``no_loss``: the fewest buckets that cost no more than the default, None if none do.
     ``half``: at most half the default's buckets.  ``research``: the per-size choice.
@@ -238,8 +238,10 @@ def _judge(solved: _Solved, rounds: int, settled: bool) -> Study:
 
 
 def _limit_ns(table: CostTable) -> float:
-    """Mean time when each step has a graph of its own size, or runs eager where that is less."""
-    least = np.minimum(table.exact_replay_ns, table.eager_own_ns)
+    """Mean time with a graph for every size, and every step in the cheapest that holds it."""
+    cheapest = np.minimum.accumulate(table.replay_ns[::-1])[::-1]
+    replay = cheapest[table.steps.tokens] + table.attention_ns
+    least = np.minimum(replay, table.eager_own_ns)
     return float(np.average(least, weights=table.steps.count))
 
 

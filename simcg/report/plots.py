@@ -78,7 +78,9 @@ def _memory(axes: Axes, study: Study) -> None:
         x, y = score.memory.device / 2**20, score.mean_step_ns / 1e6
         text = f"{name}: {len(score.ladder)} graphs, {percent(score.eager_share, 0)} eager"
         axes.plot(x, y, "o", color=colour, ms=8, label=text)
-    axes.axhline(study.limit_ns / 1e6, color=GREY, lw=1, ls=":", label="no padding at all (limit)")
+    axes.axhline(
+        study.limit_ns / 1e6, color=GREY, lw=1, ls=":", label="graphs for all sizes (limit)"
+    )
     axes.set(xlabel="device memory of the graphs (MiB)", ylabel="mean step time (ms)")
     axes.margins(0.1, 0.2)
     axes.legend(fontsize=9)

@@ -27,7 +27,7 @@ def plain_table(columns: Sequence[str], rows: Iterable[Row]) -> Table:
 
 
 def ladders_table(named: Sequence[tuple[str, LadderScore]], limit_ns: float | None) -> Table:
-    """One column a ladder, one row a figure; the limit is what no padding at all would cost."""
+    """One column a ladder, one row a figure; the limit is a graph for every size."""
     scores = [s for _, s in named]
     rows: list[Row] = [
         ("graphs", *(str(len(s.ladder)) for s in scores)),
@@ -42,7 +42,7 @@ def ladders_table(named: Sequence[tuple[str, LadderScore]], limit_ns: float | No
     ]
     columns = ["", *(name for name, _ in named)]
     if limit_ns is not None:
-        columns.append("no padding")
+        columns.append("every size")
         rows = [(*row, ms(limit_ns) if row[0].startswith("mean") else "-") for row in rows]
     return plain_table(columns, rows)
 

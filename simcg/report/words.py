@@ -114,12 +114,13 @@ def proof(study: Study) -> str:
 def rests_on(study: Study) -> tuple[str, ...]:
     """Figures that say how far to trust the rest."""
     table = study.table
-    gain = study.gain
+    gain, fitted = study.gain, table.correction
     lines = [
         f"replay costs {table.replay_provenance}, {study.scenario.model.fallback.name} costs "
-        f"{table.eager_provenance}; smoothing moved the curve by at most "
-        f"{percent(table.correction.largest_correction)} (at {table.correction.at + 1} tokens); "
-        f"full timeline against table {percent(study.table_error, 2)}",
+        f"{table.eager_provenance}; smoothing noise moved a cost by at most "
+        f"{percent(fitted.largest_correction)}, the largest fall left is {percent(fitted.fall)} "
+        f"(at {fitted.fall_at + 1} tokens); full timeline against table "
+        f"{percent(study.table_error, 2)}",
         f"interval: traffic {percent(gain.traffic[0])} to {percent(gain.traffic[1])}, kernel sizes "
         f"±{percent(gain.shape)}, host against GPU ±{percent(gain.balance)}",
     ]
