@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from simcg.arrays import Floats, Ints
-from simcg.hardware.profile import Curve, CurveKey, HardwareProfile
+from simcg.errors import InputError
+from simcg.hardware.profile import LONGEST_NS, Curve, CurveKey, Figure, HardwareProfile
 from simcg.model.ops import (
     DTYPE_BITS,
     AllReduce,
@@ -59,7 +60,15 @@ class Kernels:
         object.__setattr__(self, "_curves", {c.key: c for c in self.profile.curves})
 
     def time(self, op: Op, work: Work) -> KernelTime:
-        """How long all kernels of ``op`` take together."""
+        """How long all kernels of ``op`` take together.
+
+        Raises ``InputError`` where the profile makes a kernel longer than a thousand seconds.
+        """
+        # what overflows in a wild profile is refused when it is rounded
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            return self._time(op, work)
+
+    def _time(self, op: Op, work: Work) -> KernelTime:
         rows = work.rows if op.rows == "tokens" else work.requests
         shape = op.shape
         if isinstance(shape, Gemm):
@@ -93,7 +102,7 @@ class Kernels:
         stored = shape.k * shape.n * DTYPE_BITS[shape.weights] / 8
         moved = stored + 2.0 * rows * (shape.k + shape.n)
         stream = moved / (self._bandwidth() * roof.bandwidth.value) * 1e9
-        return self._roofline(np.maximum(compute, stream), roof.compute.provenance)
+        return self._roofline(np.maximum(compute, stream), roof.compute, roof.bandwidth)
 
     def _grouped(self, shape: GroupedGemm, rows: Ints) -> KernelTime:
         curve = self._curves.get(_grouped_key(shape))
@@ -108,7 +117,8 @@ class Kernels:
         stored = touched * shape.k * shape.n * DTYPE_BITS[shape.weights] / 8
         moved = stored + 2.0 * routed * (shape.k + shape.n)
         stream = moved / (self._bandwidth() * roof.grouped_bandwidth.value) * 1e9
-        return self._roofline(np.maximum(compute, stream), roof.grouped_bandwidth.provenance)
+        used = (roof.grouped_compute, roof.grouped_bandwidth)
+        return self._roofline(np.maximum(compute, stream), *used)
 
     def _attention(self, shape: Attention, work: Work) -> KernelTime:
         key = CurveKey(
@@ -124,7 +134,7 @@ class Kernels:
         rate = self._flops("bf16") * self.profile.roofline.attention_compute.value
         tiles = -(-work.tokens // TILE) * shape.heads
         compute = self._waves(tiles, 4.0 * TILE * shape.head_dim * keys, rate)
-        return self._roofline(compute, self.profile.roofline.attention_compute.provenance)
+        return self._roofline(compute, self.profile.roofline.attention_compute)
 
     def _elementwise(self, shape: Elementwise, kind: str, kernels: int, rows: Ints) -> KernelTime:
         moved = rows.astype(np.float64) * ((shape.read_bytes + shape.write_bytes) / kernels)
@@ -138,16 +148,17 @@ class Kernels:
             return KernelTime(one.ns * kernels, where, one.relative_spread)
         roof = self.profile.roofline
         stream = moved / (self._bandwidth() * roof.bandwidth.value) * 1e9
-        one = self._roofline(stream, roof.bandwidth.provenance)
+        one = self._roofline(stream, roof.bandwidth)
         return KernelTime(one.ns * kernels, one.provenance, 0.0)
 
     def _all_reduce(self, shape: AllReduce, rows: Ints) -> KernelTime:
         roof = self.profile.roofline
-        sent = 2.0 * (shape.ranks - 1) / shape.ranks * shape.row_bytes * rows
+        sent = 2.0 * (shape.ranks - 1) / shape.ranks * shape.row_bytes * rows.astype(np.float64)
         rate = self.profile.gpu.link_bandwidth.value * roof.link.value
         ns = roof.collective_ns.value + sent / rate * 1e9
         used = (roof.collective_ns, roof.link, self.profile.gpu.link_bandwidth)
-        return KernelTime(np.rint(ns).astype(np.int64), weakest(f.provenance for f in used), 0.0)
+        where = weakest(f.provenance for f in used)
+        return KernelTime(_whole_ns(ns, "an all-reduce"), where, 0.0)
 
     def _flops(self, activations: str) -> float:
         """Peak of the units that the activations' type uses."""
@@ -166,9 +177,11 @@ class Kernels:
         out: Floats = waves * (flops / (rate / sms)) * 1e9
         return out
 
-    def _roofline(self, ns: Floats, efficiency: Provenance) -> KernelTime:
-        floor = self.profile.roofline.floor_ns.value
-        return KernelTime(np.rint(ns + floor).astype(np.int64), efficiency, 0.0)
+    def _roofline(self, ns: Floats, *shares: Figure) -> KernelTime:
+        """With the floor; peaks do not count as provenance, as shares are of these very peaks."""
+        floor = self.profile.roofline.floor_ns
+        where = weakest(f.provenance for f in (*shares, floor))
+        return KernelTime(_whole_ns(ns + floor.value, "the roofline"), where, 0.0)
 
 
 def _gemm_key(shape: Gemm) -> CurveKey:
@@ -194,14 +207,14 @@ def _along(curve: Curve, at: Ints | Floats) -> KernelTime:
     beyond = at > x[-1]
     if beyond.any():
         ns = np.where(beyond, y[-1] * at / x[-1], ns)
-    return KernelTime(np.rint(ns).astype(np.int64), curve.provenance, _relative_spread(curve))
+    return KernelTime(_whole_ns(ns, _name(curve)), curve.provenance, _relative_spread(curve))
 
 
 def _between(curve: Curve, at: Floats) -> KernelTime:
     """Straight lines between the measured points, for times that have no steps: bytes moved."""
     x, y = np.array(curve.x), np.array(curve.ns)
     ns = np.where(at > x[-1], y[-1] * at / x[-1], np.interp(at, x, y))
-    return KernelTime(np.rint(ns).astype(np.int64), curve.provenance, _relative_spread(curve))
+    return KernelTime(_whole_ns(ns, _name(curve)), curve.provenance, _relative_spread(curve))
 
 
 def _over_plane(curve: Curve, tokens: Ints, keys: Floats) -> KernelTime:
@@ -216,7 +229,21 @@ def _over_plane(curve: Curve, tokens: Ints, keys: Floats) -> KernelTime:
     low = plane[i, j] * (1 - v) + plane[i, j + 1] * v
     high = plane[i + 1, j] * (1 - v) + plane[i + 1, j + 1] * v
     ns = np.exp(low * (1 - u) + high * u)
-    return KernelTime(np.rint(ns).astype(np.int64), curve.provenance, _relative_spread(curve))
+    return KernelTime(_whole_ns(ns, _name(curve)), curve.provenance, _relative_spread(curve))
+
+
+def _whole_ns(ns: Floats, source: str) -> Ints:
+    """Rounded; ``InputError`` names what gave a time that is none."""
+    longest = ns.max(initial=0.0)
+    if not longest <= LONGEST_NS:  # nor is nan
+        expected = f"kernels of at most {LONGEST_NS:g} ns"
+        raise InputError("hardware profile", source, float(longest), expected)
+    return np.rint(ns).astype(np.int64)
+
+
+def _name(curve: Curve) -> str:
+    sizes = {name: getattr(curve.key, name) for name in curve.key.__struct_fields__}
+    return "curve of " + ", ".join(f"{name} {value}" for name, value in sizes.items() if value)
 
 
 def _relative_spread(curve: Curve) -> float:

@@ -14,6 +14,11 @@ import msgspec
 from simcg.errors import SimcgError
 from simcg.provenance import Provenance
 
+LARGEST_FIGURE = 1e18
+"""Above every rate and size of a GPU; products of larger figures would overflow."""
+LONGEST_NS = 1e12
+"""A thousand seconds: no host call or gap is that long."""
+
 
 class Figure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One cost: a value >= 0 and its spread (one robust sigma) in the same unit."""
@@ -25,8 +30,10 @@ class Figure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         for name, number in (("value", self.value), ("spread", self.spread)):
-            if not (math.isfinite(number) and number >= 0):
-                raise ValueError(f"{name} {number} is not a finite number >= 0")
+            if not 0 <= number <= LARGEST_FIGURE:
+                raise ValueError(f"{name} {number} is not a number in 0..{LARGEST_FIGURE:g}")
+        if not self.source.strip():
+            raise ValueError("source is empty")
 
 
 class CurveKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -67,16 +74,15 @@ class Curve(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise ValueError(f"{name} has {len(getattr(self, name))} entries, not {points}")
         if (self.key.op == "attention") != bool(self.y):
             raise ValueError("y belongs to attention curves, and they need it")
+        if self.y and min(len(self.x), len(self.y)) < 2:
+            raise ValueError("an attention curve needs two entries or more in x and in y")
+        if not self.source.strip():
+            raise ValueError("source is empty")
+        for name in ("x", "y", "ns", "spread_ns"):
+            _require_all_positive(name, getattr(self, name))
         for name in ("x", "y"):
-            axis = getattr(self, name)
-            if any(not math.isfinite(v) or v <= 0 for v in axis):
-                raise ValueError(f"{name} has an entry that is not a finite number > 0")
-            if any(a >= b for a, b in pairwise(axis)):
+            if any(a >= b for a, b in pairwise(getattr(self, name))):
                 raise ValueError(f"{name} is not strictly ascending")
-        for name in ("ns", "spread_ns"):
-            for index, value in enumerate(getattr(self, name)):
-                if not (math.isfinite(value) and value > 0):
-                    raise ValueError(f"{name}[{index}] is {value}, not a finite number > 0")
 
 
 class Gpu(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -87,6 +93,14 @@ class Gpu(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     memory_bandwidth: Figure
     link_bandwidth: Figure  # to the other GPUs, one direction, bytes a second
     peak_flops: dict[Literal["bf16", "fp8", "fp4"], Figure]
+
+    def __post_init__(self) -> None:
+        if "bf16" not in self.peak_flops:
+            raise ValueError('peak_flops has no entry "bf16"')
+        for dtype, peak in self.peak_flops.items():
+            _require_positive(f"peak_flops.{dtype}", peak)
+        for name in ("sms", "memory_bytes", "memory_bandwidth", "link_bandwidth"):
+            _require_positive(name, getattr(self, name))
 
 
 class Host(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -115,6 +129,12 @@ class Host(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("replay_nodes and replay must have equal lengths >= 1")
         if any(a >= b for a, b in pairwise((0, *self.replay_nodes))):
             raise ValueError("replay_nodes is not strictly ascending from 1")
+        for kind, figure in self.dispatch.items():
+            _require_time(f"dispatch.{kind}", figure)
+        for index, figure in enumerate(self.replay):
+            _require_time(f"replay[{index}]", figure)
+        for name in ("compiled_dispatch", "break_body", "piece", "launch_latency"):
+            _require_time(name, getattr(self, name))
 
 
 class Gaps(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -128,6 +148,10 @@ class Gaps(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     node: Figure
     graph_start: Figure
     after_break: Figure
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            _require_time(name, getattr(self, name))
 
 
 class Roofline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -146,6 +170,11 @@ class Roofline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     floor_ns: Figure
     collective_ns: Figure
     link: Figure
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            if not name.endswith("_ns"):
+                _require_positive(name, getattr(self, name))
 
 
 class GraphMemory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -177,10 +206,35 @@ class HardwareProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     startup: Startup
     curves: tuple[Curve, ...] = ()
 
+    def __post_init__(self) -> None:
+        known: dict[CurveKey, int] = {}
+        for index, curve in enumerate(self.curves):
+            first = known.setdefault(curve.key, index)
+            if first != index:
+                raise ValueError(f"curves[{index}] has the key of curves[{first}]")
+
+
+def _require_all_positive(name: str, values: tuple[float, ...]) -> None:
+    for index, value in enumerate(values):
+        if not (math.isfinite(value) and value > 0):
+            raise ValueError(f"{name}[{index}] is {value}, not a finite number > 0")
+
+
+def _require_positive(name: str, figure: Figure) -> None:
+    if figure.value <= 0:
+        raise ValueError(f"{name} is {figure.value}, not a number > 0")
+
+
+def _require_time(name: str, figure: Figure) -> None:
+    if figure.value > LONGEST_NS:
+        raise ValueError(f"{name} is {figure.value} ns, not at most {LONGEST_NS:g}")
+
 
 def decode_profile(data: bytes, source: str) -> HardwareProfile:
     """The profile in JSON bytes; ``SimcgError`` names the file, the field and what is wrong."""
     try:
         return msgspec.json.decode(data, type=HardwareProfile)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise SimcgError(f"{source}: {error}, expected a simcg hardware profile") from None
+        # the names of unknown fields may hold line breaks
+        text = "".join(c if c.isprintable() else " " for c in str(error))
+        raise SimcgError(f"{source}: {text}, expected a simcg hardware profile") from None
