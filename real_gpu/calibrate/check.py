@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -49,7 +49,8 @@ def decoder_pass() -> ForwardPass:
         one = Op(op.name, op.kind, op.shape, 1, op.reads, op.writes, op.rows, op.is_break)
         layer += [one, copy] if op.is_break else [one]
     fill = Op("fill", "elementwise", Elementwise(0, row), 1, (), ())
-    tail = tuple(op for op in engine.tail if op.name != "last_rows")
+    final_norm, _, logits = engine.tail
+    tail = (final_norm, replace(logits, reads=("hidden",), holds=()))
     return ForwardPass("decoder of the check", (*engine.head, fill), (tuple(layer),) * LAYERS, tail)
 
 

@@ -2,9 +2,10 @@
 
     python -m real_gpu.calibrate.profile RAW.json --name h200 --out PROFILE.json
 
-Runs without a GPU. One figure is fitted, the gap between the nodes of a graph: op curves are
+Runs without a GPU. Two figures are fitted: the gap between the nodes of a graph, as op curves are
 timed in graphs of one repeated kernel, and a forward of many different kernels waits longer
-between them. It is solved for on full replays of at most 128 tokens; the larger sizes check it.
+between them; and the gap after a break. They are solved for on full and breakable replays of at
+most 128 tokens; the larger sizes check them.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import msgspec
 import numpy as np
 
 from real_gpu.calibrate.check import LAYERS, check_steps, decoder_pass
-from simcg.backend import FULL
+from simcg.backend import BREAKABLE, FULL, CaptureBackend
 from simcg.cost.step import StepCost
 from simcg.hardware.datasheet import DATASHEETS, link_figures
 from simcg.hardware.profile import (
@@ -62,9 +63,10 @@ def build_profile(raw: Raw, name: str) -> HardwareProfile:
         startup=_startup(raw),
         curves=curves,
     )
-    return msgspec.structs.replace(
-        profile, gaps=msgspec.structs.replace(profile.gaps, node=_fit_node_gap(profile, raw))
-    )
+    for gap, fit in (("node", _fit_node_gap), ("after_break", _fit_break_gap)):
+        gaps = msgspec.structs.replace(profile.gaps, **{gap: fit(profile, raw)})
+        profile = msgspec.structs.replace(profile, gaps=gaps)
+    return profile
 
 
 def _gpu(name: str, environment: dict[str, str]) -> Gpu:
@@ -149,15 +151,25 @@ def _gaps(raw: Raw) -> Gaps:
 
 def _fit_node_gap(profile: HardwareProfile, raw: Raw) -> Figure:
     """What full replays of small batches take beyond the sum of their ops, per node."""
-    nodes = StepCost(decoder_pass(), profile, FULL).nodes
+    return _missing(profile, raw, FULL, StepCost(decoder_pass(), profile, FULL).nodes)
+
+
+def _fit_break_gap(profile: HardwareProfile, raw: Raw) -> Figure:
+    """What breakable replays of small batches take beyond that, per break."""
+    return _missing(profile, raw, BREAKABLE, LAYERS)
+
+
+def _missing(profile: HardwareProfile, raw: Raw, backend: CaptureBackend, parts: int) -> Figure:
+    """Measured less predicted time of the small forwards, per part, on top of the gap so far."""
+    so_far = profile.gaps.node if backend is FULL else profile.gaps.after_break
     missing = [
-        (check.measured_ns - check.predicted_ns) / nodes
+        (check.measured_ns - check.predicted_ns) / parts
         for check in check_steps(profile, raw)
-        if check.backend == "full" and check.tokens <= FIT_TOKENS
+        if check.backend == backend.name and check.tokens <= FIT_TOKENS
     ]
-    gap = max(0.0, statistics.median(missing))
-    source = f"full replays of at most {FIT_TOKENS} tokens, less the sum of their ops"
-    return Figure(round(gap, 1), "fitted", source, round(max(missing) - min(missing), 1) / 2)
+    gap = max(0.0, so_far.value + statistics.median(missing))
+    source = f"{backend.name} replays of at most {FIT_TOKENS} tokens, less the sum of their ops"
+    return Figure(round(gap, 1), "fitted", source, round((max(missing) - min(missing)) / 2, 1))
 
 
 def _memory(raw: Raw) -> GraphMemory:
