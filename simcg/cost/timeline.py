@@ -5,9 +5,12 @@ Item i costs the host a_i to issue and the GPU d_i to run after a gap g_i; l is 
     h_i = h_{i-1} + a_i        end_i = max(end_{i-1} + g_i, h_i + l) + d_i
 
 On (h, end) this is h' = h + A, end' = max(end + D, h + B), and such maps compose. Equal runs of
-items are composed as powers, so 94 equal layers cost seven compositions and not 94. The launch
-queue's back-pressure is left out: a host that waits for a full queue is ahead of the GPU, and
-then it is not what the step waits for.
+items are composed as powers, so 94 equal layers cost about ten compositions and not 94.
+
+The launch queue's back-pressure is left out: with a queue of depth Q, h_i >= start_{i-Q} as well.
+That changes no start exactly if start_j >= start_{i-Q} + a_{i+1} + .. + a_j + l for all j >= i:
+the GPU works on what is queued for as long as the host needs to catch up. Equal layers that fit
+the queue meet it; a step would be later that first fills the queue and then becomes host-bound.
 """
 
 from __future__ import annotations

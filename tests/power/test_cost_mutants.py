@@ -1,0 +1,242 @@
+"""Wrong versions of the cost model, each caught by a law that the original keeps.
+
+No mutant in the lists is equivalent to the original.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import simcg.cost.kernels
+import simcg.cost.smooth
+import simcg.cost.step
+import simcg.cost.timeline
+from tests.cost_laws import kernels_agree, smoothing_agrees, step_agrees, timeline_agrees
+
+Law = Callable[[ModuleType], bool]
+
+TIMELINE_MUTANTS = {
+    "latency dropped": ("host_ns + latency_ns + duration_ns", "host_ns + duration_ns"),
+    "gap ignored": ("gap_ns + duration_ns)", "duration_ns)"),
+    "gap after an idle wait too": (
+        "host_ns + latency_ns + duration_ns",
+        "host_ns + latency_ns + gap_ns + duration_ns",
+    ),
+    "duration only on the GPU's path": (
+        "host_ns + latency_ns + duration_ns",
+        "host_ns + latency_ns + 0 * duration_ns",
+    ),
+    "composed the wrong way round": (
+        "np.maximum(self.cross + later.device, self.host + later.cross)",
+        "np.maximum(later.cross + self.device, later.host + self.cross)",
+    ),
+    "host never waited for": (
+        "np.maximum(self.cross + later.device, self.host + later.cross)",
+        "self.cross + later.device",
+    ),
+    "device before this map forgotten": ("self.device + later.device,", "later.device,"),
+    "end is the sum of kernels": ("np.maximum(self.device, self.cross)", "self.device"),
+    "end is the host's path": ("np.maximum(self.device, self.cross)", "self.cross"),
+    "power one short": (
+        "while times:\n            if times & 1",
+        "times -= times > 1\n        while times:\n            if times & 1",
+    ),
+    "power of two only": ("out = square if out is None else square.then(out)", "out = square"),
+    "layers never found": ("if stop - at > max(best_cover, period)", "if False"),
+    "a run of two is one": ("best_cover // best)", "max(best_cover // best - 1, 1))"),
+    "units of the wrong length": ("stop += period", "stop += period - 1 if period > 1 else 1"),
+    "only the first unit": ("keys[stop : stop + period] == unit:", "stop < at:"),
+}
+
+STEP_MUTANTS = {
+    "device scale ignored": ("if self._scale != 1.0:", "if False:"),
+    "scale truncates": ("np.rint(time.ns * self._scale).astype", "(time.ns * self._scale).astype"),
+    "an op counted once": (
+        "op_times.of(distinct[index]).ns * times",
+        "op_times.of(distinct[index]).ns",
+    ),
+    "no gaps inside a graph": ("(self._kernels_in(one) - 1) * one.inner_gap_ns", "0"),
+    "one gap too many": ("(self._kernels_in(one) - 1) *", "self._kernels_in(one) *"),
+    "an op's kernels issued as one": ("duration // one.parts).power(one.parts)", "duration)"),
+    "every part as long as all": (
+        "duration // one.parts).power(one.parts)",
+        "duration).power(one.parts)",
+    ),
+    "breaks captured": ("if not self.backend.breaks:", "if True:"),
+    "host of breaks dropped": ("round(host.break_body.value), stream", "0, stream"),
+    "breaks at the gap of nodes": (
+        "round(host.break_body.value), stream",
+        "round(host.break_body.value), node",
+    ),
+    "breaks in a row apart by a node": (
+        "round(host.break_body.value), stream, stream",
+        "round(host.break_body.value), stream, node",
+    ),
+    "launch at one node": ("np.interp(kernels, host", "np.interp(1, host"),
+    "launch by distinct ops": (
+        "kernels = sum(distinct[index].kernels for index in issue.order)",
+        "kernels = len(ops)",
+    ),
+    "guards everywhere": ("if self.backend.guards else 0.0", "if True else 0.0"),
+    "guards nowhere": ("if self.backend.guards else 0.0", "if False else 0.0"),
+    "guards instead of the launch": ("round(launch + guards)", "round(max(launch, guards))"),
+    "start of a graph free": ("gap = round(gaps.graph_start.value) + node", "gap = node"),
+    "first node of a graph free": (
+        "gap = round(gaps.graph_start.value) + node",
+        "gap = round(gaps.graph_start.value)",
+    ),
+    "no gap after a break": ("if issue.follows_break:", "if False:"),
+    "every graph follows a break": ("if issue.follows_break:", "if True:"),
+    "the first graph follows a break": ("bool(issues) and not eager", "not eager"),
+    "compiled breaks": (
+        "if self.backend.compiles and not op.is_break:",
+        "if self.backend.compiles:",
+    ),
+    "compiled as eager": ("if self.backend.compiles and not op.is_break:", "if False:"),
+    "one dispatch for all kinds": (
+        'host.dispatch.get(op.kind, host.dispatch[""])',
+        'host.dispatch[""]',
+    ),
+    "nodes of one graph": (
+        "self._kernels_in(items[key]) * count for key, count",
+        "self._kernels_in(items[key]) for key, count",
+    ),
+    "breaks count as segments": (".items() if items[key].is_graph}", ".items()}"),
+    "equal graphs counted once": ("sum(graphs.values()))", "len(graphs))"),
+    "latency dropped": ("latency = round(self.profile.host.launch_latency.value)", "latency = 0"),
+}
+
+KERNEL_MUTANTS = {
+    "stairs a point late": ("np.searchsorted(x, at)", 'np.searchsorted(x, at, side="right")'),
+    "stairs as lines": ("y[np.minimum(np.searchsorted(x, at), len(x) - 1)]", "np.interp(at, x, y)"),
+    "flat beyond the stairs": ("if beyond.any():", "if False:"),
+    "flat beyond the lines": (
+        "np.where(at > x[-1], y[-1] * at / x[-1], np.interp(at, x, y))",
+        "np.interp(at, x, y)",
+    ),
+    "bytes of all kernels at once": (
+        "(shape.read_bytes + shape.write_bytes) / kernels",
+        "(shape.read_bytes + shape.write_bytes)",
+    ),
+    "one kernel's time for all": ("KernelTime(one.ns * kernels, where", "KernelTime(one.ns, where"),
+    "writes are free": ("shape.read_bytes + shape.write_bytes", "shape.read_bytes"),
+    "a stand-in counts as measured": (
+        'where = one.provenance if known else "assumed"',
+        "where = one.provenance",
+    ),
+    "attention below the grid falls": (
+        "u = np.maximum((at_x - log_x[i]) / (log_x[i + 1] - log_x[i]), 0)",
+        "u = (at_x - log_x[i]) / (log_x[i + 1] - log_x[i])",
+    ),
+    "axes of attention swapped": (
+        "plane[i, j] * (1 - v) + plane[i, j + 1] * v",
+        "plane[i, j] * v + plane[i, j + 1] * (1 - v)",
+    ),
+    "attention by pairs": ("keys = work.pairs / work.tokens", "keys = work.pairs / 1.0"),
+    "attention at padded rows": (
+        "_over_plane(curve, work.tokens, keys)",
+        "_over_plane(curve, 2 * work.tokens, keys)",
+    ),
+    "windows ignored": ("if shape.window is not None:", "if False:"),
+    "a tile of 64": ("TILE = 128", "TILE = 64"),
+    "no waves": ("waves = np.ceil(tiles / sms)", "waves = tiles / sms"),
+    "a wave at full rate": ("flops / (rate / sms)", "flops / rate"),
+    "column tiles cut off": (
+        "-(-rows // TILE) * -(-shape.n // TILE)",
+        "-(-rows // TILE) * max(shape.n // TILE, 1)",
+    ),
+    "row tiles cut off": (
+        "-(-rows // TILE) * -(-shape.n // TILE)",
+        "np.maximum(rows // TILE, 1) * -(-shape.n // TILE)",
+    ),
+    "weights as 16 bits": (
+        "stored = shape.k * shape.n * DTYPE_BITS[shape.weights] / 8",
+        "stored = shape.k * shape.n * 2",
+    ),
+    "experts as 16 bits": (
+        "touched * shape.k * shape.n * DTYPE_BITS[shape.weights] / 8",
+        "touched * shape.k * shape.n * 2",
+    ),
+    "activations free": ("moved = stored + 2.0 * rows *", "moved = stored + 0.0 * rows *"),
+    "compute and stream in turn": (
+        "np.maximum(compute, stream), roof.compute,",
+        "compute + stream, roof.compute,",
+    ),
+    "fp8 at the 16-bit rate": ('{"fp8": "fp8", "nvfp4": "fp4"}', '{"nvfp4": "fp4"}'),
+    "fp4 at the 16-bit rate": ('{"fp8": "fp8", "nvfp4": "fp4"}', '{"fp8": "fp8"}'),
+    "4-bit weights at the fp4 rate": ('{"fp8": "fp8",', '{"fp8": "fp8", "bf16": "fp4",'),
+    "all experts touched": (
+        "shape.experts * (1 - (1 - shape.top_k / shape.experts) ** rows)",
+        "shape.experts + 0.0 * rows",
+    ),
+    "an all-reduce moves bytes once": ("sent = 2.0 *", "sent = 1.0 *"),
+    "an all-reduce of all ranks": ("(shape.ranks - 1) / shape.ranks", "1.0"),
+    "no floor": ("ns + floor.value", "ns"),
+}
+
+SMOOTH_MUTANTS = {
+    "means unweighted": ("(mean * size + before * count) / (size + count)", "(mean + before) / 2"),
+    "size of a block kept": ("size += count", "size += 0"),
+    "merged once": ("while means and 0", "if means and 0"),
+    "rises pooled": ("0 < means[-1] - mean <=", "means[-1] - mean <="),
+    "all falls pooled": ("<= noise * means[-1]", "<= np.inf"),
+    "no fall pooled": ("<= noise * means[-1]", "<= 0"),
+    "the highest wins": ("(mean * size + before * count) / (size + count)", "max(mean, before)"),
+    "one sigma": ("SIGMAS = 3.0", "SIGMAS = 1.0"),
+    "noise of one entry": ("SIGMAS * np.sqrt(2.0)", "SIGMAS"),
+    "truncated": ("np.rint(_pooled(", "np.floor(_pooled("),
+    "only corrections upwards": ("np.abs(fitted / ns - 1.0)", "(fitted / ns - 1.0)"),
+    "the smallest fall": ("int(np.argmax(falls))", "int(np.argmin(falls))"),
+    "one entry early": ("fall_at=at + 1", "fall_at=at"),
+}
+
+CASES: list[tuple[ModuleType, Law, dict[str, tuple[str, str]]]] = [
+    (simcg.cost.timeline, timeline_agrees, TIMELINE_MUTANTS),
+    (simcg.cost.step, step_agrees, STEP_MUTANTS),
+    (simcg.cost.kernels, kernels_agree, KERNEL_MUTANTS),
+    (simcg.cost.smooth, smoothing_agrees, SMOOTH_MUTANTS),
+]
+
+
+def mutated(monkeypatch: pytest.MonkeyPatch, module: ModuleType, old: str, new: str) -> ModuleType:
+    """The module with one piece of its text replaced."""
+    source = Path(str(module.__file__)).read_text(encoding="utf-8")
+    assert source.count(old) == 1, f"the mutant's place is gone from {module.__name__}: {old}"
+    mutant = ModuleType("mutant")
+    monkeypatch.setitem(sys.modules, mutant.__name__, mutant)  # dataclass looks itself up
+    exec(compile(source.replace(old, new), "mutant", "exec"), mutant.__dict__)
+    return mutant
+
+
+def holds(law: Law, module: ModuleType) -> bool:
+    """Does the law hold? A mutant that stumbles over itself breaks it too."""
+    try:
+        return law(module)
+    except (ArithmeticError, LookupError, ValueError, RuntimeWarning):
+        return False
+
+
+@pytest.mark.parametrize(("module", "law", "_"), CASES, ids=[m.__name__ for m, _, _ in CASES])
+def test_the_originals_keep_the_laws(module: ModuleType, law: Law, _: object) -> None:
+    """The unchanged modules pass, so a mutant that fails does so for its change."""
+    assert law(module)
+
+
+@pytest.mark.parametrize(
+    ("module", "law", "change"),
+    [
+        pytest.param(module, law, change, id=f"{module.__name__.rsplit('.')[-1]}: {name}")
+        for module, law, mutants in CASES
+        for name, change in mutants.items()
+    ],
+)
+def test_each_mutant_breaks_its_law(
+    monkeypatch: pytest.MonkeyPatch, module: ModuleType, law: Law, change: tuple[str, str]
+) -> None:
+    """Each wrong version is told from the right one."""
+    assert not holds(law, mutated(monkeypatch, module, *change))
