@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from importlib import import_module
@@ -40,6 +41,8 @@ def app() -> None:
 
 def main() -> None:
     """Run the command line; exit code 2 and one line for anything a user can get wrong."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # an ASCII terminal must not end in a traceback
+        sys.stdout.reconfigure(errors="replace")
     try:
         sys.exit(app.main(standalone_mode=False) or 0)
     except SimcgError as error:

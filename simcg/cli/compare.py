@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from simcg.cli.options import Sizes, json_option, server_options, traffic_options
-from simcg.cli.setting import TrafficSource, scenario_from
+from simcg.cli.options import json_option, server_options, traffic_options
+from simcg.cli.setting import TrafficSource, one_of, scenario_from
 from simcg.cli.show import console, print_json, stages
 from simcg.engines.registry import LADDER_RULES, ladder_rule_sizes
 from simcg.engines.traps import warnings
-from simcg.errors import InputError
+from simcg.errors import InputError, require
 from simcg.ladder import Ladder
 from simcg.optimize.scenario import Limits, Scenario
 from simcg.optimize.score import LadderScore, score
@@ -39,7 +39,11 @@ def command(ladders: tuple[str, ...], as_json: bool, **options: Any) -> None:
         scenario = scenario_from(source, options, Limits())
         notify("scheduling")
         named = [("default", scenario.default_ladder)]
-        named += [_ladder(text, scenario) for text in ladders]
+        for text in ladders:
+            name, ladder = _ladder(text, scenario)
+            fresh = bool(name) and name not in dict(named)
+            require(fresh, "--ladder", "", text, "a name that no other ladder has")
+            named.append((name, ladder))
         steps = scheduled(scenario, scenario.default_ladder).counted
         rule, model, chunk = scenario.engine.admission, scenario.model, scenario.max_chunk
         scores = [(name, score(ladder, rule, steps, model, chunk)) for name, ladder in named]
@@ -67,11 +71,12 @@ def _ladder(text: str, scenario: Scenario) -> tuple[str, Ladder]:
     """A name and a ladder from ``[NAME=]SIZES`` or the name of a rule."""
     label, equals, body = text.rpartition("=")
     name = label if equals else text
-    if re.fullmatch(r"[\d,\s]+", body):
-        sizes: tuple[int, ...] = Sizes().convert(body, None, None)
+    if re.fullmatch(r"[0-9]{1,9}([,\s]+[0-9]{1,9})*", body):
+        sizes = tuple(int(size) for size in re.split(r"[,\s]+", body))
+        require(min(sizes) >= 1, "--ladder", "", text, "sizes >= 1")
     elif body in LADDER_RULES:
         sizes = ladder_rule_sizes(body, scenario.max_chunk, scenario.deployment)
     else:
-        known = ", ".join(LADDER_RULES)
-        raise InputError("--ladder", "", text, f"sizes such as 64,128,256 or one of {known}")
+        known = one_of(body, tuple(LADDER_RULES))
+        raise InputError("--ladder", "", text, f"sizes such as 64,128,256 or {known}")
     return name, Ladder.of(sizes, scenario.model.slots)

@@ -9,7 +9,7 @@ from simcg.cli.show import console, print_json
 from simcg.engines import engine_named
 from simcg.engines.registry import LADDER_RULES, ladder_rule_named, ladder_rule_sizes
 from simcg.engines.traps import warnings
-from simcg.errors import require
+from simcg.optimize.scenario import check_chunk
 
 
 @click.command("ladder")
@@ -27,7 +27,7 @@ def command(name: str, max_chunk: int, as_json: bool) -> None:
     Example:
       simcg ladder sglang --max-chunk 8192
     """
-    require(max_chunk >= 1, "--max-chunk", "", max_chunk, "an integer >= 1")
+    check_chunk(max_chunk)
     out = console()
     if name in LADDER_RULES and name not in ("sglang", "vllm"):
         rule = ladder_rule_named(name)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from simcg.cli.options import Size, Sizes, json_option, server_options, traffic_options
+from simcg.cli.options import Seconds, Size, Sizes, json_option, server_options, traffic_options
 from simcg.cli.setting import TrafficSource, scenario_from
 from simcg.cli.show import console, print_json, stages
 from simcg.optimize.scenario import Limits
@@ -27,7 +27,7 @@ LIMITS = ("buckets", "ceiling", "include", "align", "max_memory", "max_startup")
 @click.option("--align", type=click.IntRange(1), default=1, metavar="N",
               help="Only multiples of N, beside --include and --ceiling.")  # fmt: skip
 @click.option("--max-memory", type=Size(), help="Most device memory of the graphs.")
-@click.option("--max-startup", type=click.FloatRange(0), metavar="SECONDS",
+@click.option("--max-startup", type=Seconds(),
               help="Longest start-up of the graphs.")  # fmt: skip
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="Write a picture (png, svg or pdf).")  # fmt: skip
@@ -49,15 +49,17 @@ def command(plot: Path | None, explain: bool, as_json: bool, **options: Any) -> 
         include=options.pop("include"),
         align=options.pop("align"),
         memory_bytes=options.pop("max_memory"),
-        startup_ns=_ns(options.pop("max_startup")),
+        startup_ns=options.pop("max_startup"),
     )
     names = TrafficSource.__dataclass_fields__
     source = TrafficSource(**{name: options.pop(name) for name in names})
+    if plot is not None:
+        from simcg.report.plots import check_picture, plot_study  # noqa: PLC0415  # slow import
+
+        check_picture(plot)  # before the work
     with stages() as notify:
         result = study(scenario_from(source, options, limits), notify)
         if plot is not None:
-            from simcg.report.plots import plot_study  # noqa: PLC0415  # matplotlib is slow
-
             notify("drawing")
             plot_study(result, plot)
     if as_json:
@@ -66,10 +68,6 @@ def command(plot: Path | None, explain: bool, as_json: bool, **options: Any) -> 
         print_json(study_json(result))
         return
     _print(result, explain)
-
-
-def _ns(seconds: float | None) -> int | None:
-    return None if seconds is None else round(seconds * 1e9)
 
 
 def _print(result: Study, with_buckets: bool) -> None:

@@ -21,10 +21,22 @@ class Size(click.ParamType[int]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """The bytes as an integer."""
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]*)", str(value))
+        match = re.fullmatch(r"([0-9]{1,18}(?:\.[0-9]+)?)\s*([a-zA-Z]*)", str(value))
         if match is None or match[2].lower() not in UNITS:
             self.fail(f"{value!r} is not a size such as 800MB or 1.5GiB", param, ctx)
         return int(float(match[1]) * UNITS[match[2].lower()])
+
+
+class Seconds(click.ParamType[int]):
+    """A finite number of seconds >= 0 such as 2.5, as nanoseconds."""
+
+    name = "SECONDS"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The nanoseconds as an integer."""
+        if re.fullmatch(r"[0-9]{1,9}(\.[0-9]+)?", str(value)) is None:
+            self.fail(f"{value!r} is not a number of seconds such as 2.5", param, ctx)
+        return round(float(value) * 1e9)
 
 
 class Sizes(click.ParamType[tuple[int, ...]]):
@@ -39,7 +51,7 @@ class Sizes(click.ParamType[tuple[int, ...]]):
         if isinstance(value, tuple):  # the default
             return value
         words = re.split(r"[,\s]+", str(value).strip())
-        if not all(re.fullmatch(r"\d{1,9}", word) and int(word) >= 1 for word in words):
+        if not all(re.fullmatch(r"[0-9]{1,9}", word) and int(word) >= 1 for word in words):
             self.fail(f"{value!r} is not a list of integers >= 1, such as 64,128,256", param, ctx)
         return tuple(sorted({int(word) for word in words}))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from simcg.hardware.catalog import load_profile
 from simcg.model.catalog import load_architecture
 from simcg.model.forward import forward_pass
 from simcg.optimize.scenario import Limits, Scenario
-from simcg.workload.builtin import builtin_workload
+from simcg.workload.builtin import builtin_workload, workload_names
 from simcg.workload.read import read_traffic
 from simcg.workload.requests import Requests
 from simcg.workload.steps import Steps
@@ -56,6 +57,8 @@ class TrafficSource:
 
 def _drawn(name: str, count: int | None, max_context: int | None) -> Requests:
     """A built-in workload; its longest prompts must fit the model as a file's must."""
+    if name not in workload_names():
+        raise InputError("--workload", "", name, one_of(name, workload_names()))
     drawn = builtin_workload(name, count if count is not None else DRAWN_REQUESTS)
     longest = int(drawn.prompt_tokens.max())
     if max_context is not None and longest > max_context:
@@ -109,9 +112,14 @@ def _backend(engine: Engine, name: str | None) -> CaptureBackend:
     """The backend of that name if the engine's version has it; its default for None."""
     if name is None:
         return engine.default_backend
-    backend = backend_named(name)
-    if backend not in engine.backends:
-        known = ", ".join(b.name for b in engine.backends)
+    known = {backend.name: backend for backend in engine.backends}
+    if name not in known:
         where = f"--backend with {engine.name} {engine.version}"
-        raise InputError(where, "", name, f"one of {known}")
-    return backend
+        raise InputError(where, "", name, one_of(name, tuple(known)))
+    return backend_named(name)
+
+
+def one_of(name: str, known: Sequence[str]) -> str:
+    """What was expected instead of ``name``, with the closest of the known names."""
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"one of {', '.join(known)}" + (f"; did you mean {close[0]}?" if close else "")

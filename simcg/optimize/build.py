@@ -21,24 +21,34 @@ class Posed:
     constant_ns: int
 
 
-def engine_problem(table: CostTable, limits: Choices, rule: AdmissionRule) -> Posed:
-    """What the engine's flags can express, under the engine's own guard."""
-    return _posed(table, limits, _eager_sums(table), rule=rule)
+def engine_problem(
+    table: CostTable, limits: Choices, rule: AdmissionRule, slots: int | None = None
+) -> Posed:
+    """What the engine's flags can express, under the engine's own guard.
+
+    ``slots``: those of every bucket; steps of more requests run eager whatever the ladder.
+    """
+    count = _replayable(table, slots)
+    eager = _by_size(table, count * (table.eager_own_ns - table.attention_ns))
+    return _posed(table, limits, count, eager, rule)
 
 
-def research_problem(table: CostTable, limits: Choices) -> Posed:
+def research_problem(table: CostTable, limits: Choices, slots: int | None = None) -> Posed:
     """What a runner could do that picks the cheaper of its bucket and eager for each size.
 
     A step's own attention is set apart on both sides: the choice is made at the traffic's mean.
     """
-    weights = table.steps.weights(table.max_tokens)
-    return _posed(table, limits, weights * table.eager_ref_ns, rule=None)
+    count = _replayable(table, slots)
+    eager = _by_size(table, count) * table.eager_ref_ns
+    return _posed(table, limits, count, eager, rule=None)
 
 
-def _posed(table: CostTable, limits: Choices, eager: Ints, rule: AdmissionRule | None) -> Posed:
-    steps = table.steps
+def _posed(
+    table: CostTable, limits: Choices, count: Ints, eager: Ints, rule: AdmissionRule | None
+) -> Posed:
+    """The problem of the steps in ``count``; all others run eager."""
     problem = LadderProblem(
-        weights=steps.weights(table.max_tokens),
+        weights=_by_size(table, count),
         replay_ns=table.replay_ns,
         eager_ns=eager,
         charge_ns=np.zeros_like(eager),
@@ -48,14 +58,20 @@ def _posed(table: CostTable, limits: Choices, eager: Ints, rule: AdmissionRule |
         max_ratio=None if rule is None else rule.max_ratio,
         eager_if_cheaper=rule is None,
     )
-    return Posed(problem, int((steps.count * table.attention_ns).sum()))
+    apart = count * table.attention_ns + (table.steps.count - count) * table.eager_own_ns
+    return Posed(problem, int(apart.sum()))
 
 
-def _eager_sums(table: CostTable) -> Ints:
-    """All steps of size n run eager, less their own attention, in ns (index n)."""
+def _replayable(table: CostTable, slots: int | None) -> Ints:
+    """The counts of the steps whose requests fit the slots, 0 for the others."""
+    steps = table.steps
+    return steps.count if slots is None else np.where(steps.requests <= slots, steps.count, 0)
+
+
+def _by_size(table: CostTable, values: Ints) -> Ints:
+    """Sums over the steps of each size n (index n)."""
     out = np.zeros(table.max_tokens + 1, dtype=np.int64)
-    each = table.eager_own_ns - table.attention_ns
-    np.add.at(out, table.steps.tokens, table.steps.count * each)
+    np.add.at(out, table.steps.tokens, values)
     return out
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,6 +18,9 @@ from simcg.errors import InputError, SimcgError, require
 from simcg.ladder import Ladder
 from simcg.workload.requests import Requests
 from simcg.workload.steps import Steps
+
+LARGEST_CHUNK = 1 << 20
+"""Tables have an entry a size, so chunks end here, far above what servers run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +58,23 @@ class Scenario:
     deployment: Deployment = PLAIN_DEPLOYMENT
 
     def __post_init__(self) -> None:
-        require(self.max_chunk >= 1, "--max-chunk", "", self.max_chunk, "an integer >= 1")
+        check_chunk(self.max_chunk)
+        require(0 < self.rate < math.inf, "--rate", "", self.rate, "a number > 0")
+        timed = isinstance(self.traffic, Requests) and self.traffic.arrival_ns is not None
+        untimed = f"1: {self.traffic.source} has no times"
+        require(timed or self.rate == 1, "--rate", "", self.rate, untimed)
 
     @property
     def default_ladder(self) -> Ladder:
         """What the engine captures when nobody says anything."""
         bare = self.engine.default_ladder(self.max_chunk, self.deployment)
         return Ladder.of(bare.sizes, self.model.slots)
+
+
+def check_chunk(max_chunk: int) -> None:
+    """Raise ``InputError`` for a chunk that no server has."""
+    inside = 1 <= max_chunk <= LARGEST_CHUNK
+    require(inside, "--max-chunk", "", max_chunk, f"an integer from 1 to {LARGEST_CHUNK}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +94,15 @@ def choices(scenario: Scenario, requests: int) -> Choices:
     limit admits nothing, saying the least that would.
     """
     limits, top = scenario.limits, scenario.max_chunk
+    require(1 <= limits.align <= top, "--align", "", limits.align, f"1 to --max-chunk {top}")
     engine_sizes = scenario.engine.allowed_sizes(top, scenario.deployment)
     sizes = np.arange(top + 1)
     allowed = engine_sizes & (sizes % limits.align == 0) & measured_sizes(scenario.model, top)
-    allowed[[t for t in _named(scenario) if t <= top]] = True
-    allowed &= engine_sizes
-    for size in _named(scenario):
-        require(size <= top, "--include/--ceiling", "", size, f"at most --max-chunk {top}")
-        require(bool(allowed[size]), "--include/--ceiling", "", size,
-                f"a size that {scenario.engine.name} can be told to capture")  # fmt: skip
+    for flag, size in _named(limits):
+        require(1 <= size <= top, flag, "", size, f"1 to --max-chunk {top}")
+        known = f"a size that {scenario.engine.name} can be told to capture"
+        require(bool(engine_sizes[size]), flag, "", size, known)
+        allowed[size] = True
     required = tuple(sorted(set(limits.include)))
     buckets = _max_buckets(scenario, required)
     tops = allowed.copy()
@@ -119,18 +134,14 @@ def measured_sizes(model: ReplayModel, top: int) -> Bools:
     return out
 
 
-def _named(scenario: Scenario) -> tuple[int, ...]:
-    """Sizes that the user names, checked to be positive."""
-    limits = scenario.limits
-    named = (*limits.include, *(() if limits.ceiling is None else (limits.ceiling,)))
-    for size in named:
-        require(size >= 1, "--include/--ceiling", "", size, "an integer >= 1")
-    return named
+def _named(limits: Limits) -> list[tuple[str, int]]:
+    """Sizes that the user names, each with its flag."""
+    named = [("--include", size) for size in limits.include]
+    return named if limits.ceiling is None else [*named, ("--ceiling", limits.ceiling)]
 
 
 def _max_buckets(scenario: Scenario, required: tuple[int, ...]) -> int:
     limits = scenario.limits
-    require(limits.align >= 1, "--align", "", limits.align, "an integer >= 1")
     if limits.max_buckets is None:
         return max(len(scenario.default_ladder), len(required), 1)
     least = 0 if limits.ceiling is None and not required else 1
@@ -151,25 +162,28 @@ def _within_memory(
 
     The limit is taken as if all of the buckets were captured.
     """
-    limit = scenario.limits.memory_bytes or 0
+    limit, model = scenario.limits.memory_bytes or 0, scenario.model
+    if buckets == 0:
+        return buckets, tops  # no graphs need no memory
     possible = np.flatnonzero(tops)
     if required:
         possible = possible[possible >= required[-1]]
     if not len(possible):
         raise SimcgError("no size is left for the ceiling: --align, --include and --ceiling bind")
     fewest = max(1, len(required))
-    least = pool_bytes(int(possible[0]), requests, scenario.model)[1]
-    need = least + graph_bytes(fewest, scenario.model)
+    least = pool_bytes(int(possible[0]), requests, model)[1]
+    need = least + graph_bytes(fewest, model)
     if need > limit:
         if not required and scenario.limits.ceiling is None:
             raise InputError("--max-memory", "", limit, f"at least {need} bytes, for one bucket of "
                              f"{possible[0]} tokens; without graphs use --buckets 0")  # fmt: skip
         raise InputError("--max-memory", "", limit, f"at least {need} bytes, for a ceiling of "
                          f"{possible[0]} tokens and {fewest} buckets")  # fmt: skip
-    while buckets > fewest and least + graph_bytes(buckets, scenario.model) > limit:
+    while buckets > fewest and least + graph_bytes(buckets, model) > limit:
         buckets -= 1
-    room = limit - graph_bytes(buckets, scenario.model)
-    fits = [t for t in possible if pool_bytes(int(t), requests, scenario.model)[1] <= room]
+    room = limit - graph_bytes(buckets, model)
+    # a larger ceiling never has a smaller pool
+    fitting = bisect_right(possible, room, key=lambda t: pool_bytes(int(t), requests, model)[1])
     mask = np.zeros_like(tops)
-    mask[fits] = True
+    mask[possible[:fitting]] = True
     return buckets, mask

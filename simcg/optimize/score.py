@@ -42,7 +42,6 @@ def score(
     bucket = np.where(chosen == EAGER_INDEX, 0, sizes[chosen])
     padded = np.where(bucket > 0, bucket - steps.tokens, 0)
     real = int((steps.tokens * steps.count).sum())
-    requests = int(steps.requests.max()) if model.slots is None else model.slots
     return LadderScore(
         ladder=ladder,
         rule=rule,
@@ -52,10 +51,18 @@ def score(
         padded_share=int((padded * steps.count).sum()) / real,
         eager_share=int(steps.count[bucket == 0].sum()) / steps.total,
         memory=ladder_memory(
-            ladder.sizes, largest_eager(ladder, rule, max_tokens), requests, model
+            ladder.sizes,
+            largest_eager(ladder, rule, max_tokens),
+            logits_rows(steps, model),
+            model,
         ),
         startup=startup(ladder.sizes, model),
     )
+
+
+def logits_rows(steps: Steps, model: ReplayModel) -> int:
+    """Rows of the logits in every bucket: the slots, else the most requests of a step."""
+    return int(steps.requests.max()) if model.slots is None else model.slots
 
 
 def largest_eager(ladder: Ladder, rule: AdmissionRule, max_tokens: int) -> int:

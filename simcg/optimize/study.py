@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -18,7 +19,7 @@ from simcg.optimize.evaluate import ladder_cost
 from simcg.optimize.frontier import Frontier
 from simcg.optimize.gain import Gain, GainJudge, eager_host_margin
 from simcg.optimize.scenario import Choices, Scenario, choices
-from simcg.optimize.score import LadderScore, score
+from simcg.optimize.score import LadderScore, logits_rows, score
 from simcg.optimize.solve import solve
 from simcg.workload.load import Utilisation, utilisation
 from simcg.workload.scheduler import prefill_steps
@@ -166,8 +167,8 @@ class _Solved:
 def _solve(scenario: Scenario, traffic: Traffic) -> _Solved:
     """The exact frontier on this traffic, and how many buckets to take."""
     table = cost_table(traffic.counted, scenario.model, scenario.max_chunk)
-    limits = choices(scenario, int(traffic.counted.requests.max()))
-    posed = engine_problem(table, limits, scenario.engine.admission)
+    limits = choices(scenario, logits_rows(traffic.counted, scenario.model))
+    posed = engine_problem(table, limits, scenario.engine.admission, scenario.model.slots)
     frontier = solve(posed.problem, limits.max_buckets)
     chosen, gap = _choose(scenario, frontier, posed)
     return _Solved(scenario, traffic, table, limits, posed, frontier, chosen, gap)
@@ -193,8 +194,9 @@ def _choose(scenario: Scenario, frontier: Frontier, posed: Posed) -> tuple[int, 
     limit = scenario.limits.startup_ns
     if limit is not None:
         needs = {k: startup(frontier.ladder(k), scenario.model).ns for k in costs}
-        least = min(needs.values()) / 1e9
-        require(least * 1e9 <= limit, "--max-startup", "", limit / 1e9, f">= {least:.3f} seconds")
+        least = min(needs.values())
+        enough = f">= {math.ceil(least / 1e6) / 1e3:.3f} seconds"
+        require(least <= limit, "--max-startup", "", limit / 1e9, enough)
         costs = {k: cost for k, cost in costs.items() if needs[k] <= limit}
     least_ns = min(costs.values())
     slack = 0 if scenario.limits.max_buckets is not None else int(least_ns * NEGLIGIBLE)
@@ -247,7 +249,7 @@ def _limit_ns(table: CostTable) -> float:
 
 def _research(solved: _Solved) -> LadderScore:
     """The best ladder of as many buckets for a runner that picks the cheaper way per size."""
-    posed = research_problem(solved.table, solved.limits)
+    posed = research_problem(solved.table, solved.limits, solved.scenario.model.slots)
     sizes = solve(posed.problem, solved.chosen).best_ladder(solved.chosen)
     ladder = Ladder.of(sizes, solved.scenario.model.slots)
     return solved.score(ladder, cheaper_eager(posed.problem, sizes))
@@ -261,7 +263,7 @@ def _holdout(solved: _Solved) -> float | None:
     early, late = split_by_time(timed, FIT_SHARE)
     table = cost_table(aggregate(early), scenario.model, scenario.max_chunk)
     rule = scenario.engine.admission
-    problem = engine_problem(table, solved.limits, rule).problem
+    problem = engine_problem(table, solved.limits, rule, scenario.model.slots).problem
     sizes = solve(problem, solved.chosen).best_ladder(solved.chosen)
     rest = aggregate(late)
     totals = [

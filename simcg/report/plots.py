@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from simcg.errors import InputError
+from simcg.errors import InputError, require
 from simcg.optimize.study import Study
 from simcg.report.units import percent
 from simcg.report.words import heading
@@ -17,11 +17,17 @@ BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#999999"  # told a
 FORMATS = ("png", "svg", "pdf")
 
 
+def check_picture(path: Path) -> str:
+    """The format that the file's ending says; ``InputError`` for others or without the folder."""
+    kind = path.suffix.lower().removeprefix(".")
+    require(kind in FORMATS, "--plot", "", str(path), "a file ending in " + ", ".join(FORMATS))
+    require(path.parent.is_dir(), "--plot", "", str(path), "a file in a folder that exists")
+    return kind
+
+
 def plot_study(study: Study, path: Path) -> None:
     """Write the picture to ``path`` (its ending says the format), whole or not at all."""
-    kind = path.suffix.lower().removeprefix(".")
-    if kind not in FORMATS:
-        raise InputError("--plot", "", str(path), "a file ending in " + ", ".join(FORMATS))
+    kind = check_picture(path)
     figure = Figure(figsize=(10, 7.5), layout="constrained")
     top, bottom = figure.subplots(2, 1, height_ratios=(3, 2))
     figure.suptitle(heading(study), fontsize=12)

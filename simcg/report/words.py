@@ -106,6 +106,8 @@ def proof(study: Study) -> str:
     if answer.price_ns is not None:
         each = answer.price_ns / steps.total / 1e3
         claim += f"; one more size would save {each:.3g} us a step"
+    if study.scenario.limits.memory_bytes is not None:
+        claim += "; --max-memory bounds the ceiling as if all of the graphs asked for were captured"
     if study.bound_gap > 0:
         claim += f"; --max-startup may cost up to {percent(study.bound_gap, 2)}"
     return claim
