@@ -13,7 +13,8 @@ from simcg.optimize.study import Study
 from simcg.report.units import percent
 from simcg.report.words import heading
 
-BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#999999"  # told apart by all eyes
+BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"  # told apart by all eyes
+GREY = "#888888"
 FORMATS = ("png", "svg", "pdf")
 
 
@@ -70,23 +71,22 @@ def _staircase(axes: Axes, study: Study) -> None:
 
 
 def _memory(axes: Axes, study: Study) -> None:
-    """Mean step time against graph memory, one point a ladder."""
+    """Mean step time against graph memory, one hollow mark a ladder, so that none hides another."""
     points = [
-        ("default", study.default, GREY),
-        ("this ladder", study.answer.score, GREEN),
-        ("no graphs", study.no_graphs, ORANGE),
+        ("default", study.default, GREY, "o"),
+        ("this ladder", study.answer.score, GREEN, "o"),
+        ("no graphs", study.no_graphs, ORANGE, "s"),
     ]
     if study.half is not None:
-        points.append(("half as many", study.half.score, BLUE))
+        points.append(("half as many", study.half.score, BLUE, "D"))
     if study.no_loss is not None:
-        points.append(("fewest that lose nothing", study.no_loss.score, "#CC79A7"))
-    for name, score, colour in points:
+        points.append(("fewest that lose nothing", study.no_loss.score, PURPLE, "^"))
+    for name, score, colour, mark in points:
         x, y = score.memory.device / 2**20, score.mean_step_ns / 1e6
         text = f"{name}: {len(score.ladder)} graphs, {percent(score.eager_share, 0)} eager"
-        axes.plot(x, y, "o", color=colour, ms=8, label=text)
-    axes.axhline(
-        study.limit_ns / 1e6, color=GREY, lw=1, ls=":", label="graphs for all sizes (limit)"
-    )
+        axes.plot(x, y, mark, mfc="none", mec=colour, mew=2, ms=10, ls="", label=text)
+    limit_ms = study.limit_ns / 1e6
+    axes.axhline(limit_ms, color=GREY, lw=1, ls=":", label="graphs for all sizes (limit)")
     axes.set(xlabel="device memory of the graphs (MiB)", ylabel="mean step time (ms)")
     axes.margins(0.1, 0.2)
     axes.legend(fontsize=9)
