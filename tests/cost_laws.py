@@ -184,6 +184,7 @@ def roofline_ns(profile: HardwareProfile, shape: Shape, rows: int) -> float:
         return float(-(-tiles // sms))
 
     columns = -(-getattr(shape, "n", 1) // 128)
+    tiles: float
     if isinstance(shape, Gemm):
         tiles = -(-rows // 128) * columns
         one = 2 * 128 * 128 * shape.k / (peak(shape.activations) * roof.compute.value / sms)

@@ -16,6 +16,7 @@ from simcg.cost.timeline import MaxPlus, compose, fold_repeats, item
 from simcg.hardware.catalog import load_profile, profile_names
 from simcg.model.catalog import architecture_named
 from simcg.model.forward import forward_pass
+from simcg.model.ops import Op
 from tests.cost_laws import LATENCY, composes, finds_layers, folds, ints, map_of, timeline_agrees
 from tests.costs import Costs, Played, item_lists, one_request, plain_items, play
 
@@ -167,9 +168,11 @@ def test_a_queue_of_a_thousand_launches_changes_no_real_step(
     times = {op: kernels.time(op, work).ns for op in forward.numbered[0]}
     latency = round(profile.host.launch_latency.value)
     for place in range(len(sizes)):
-        items, _, _ = plain_items(
-            forward, profile, backend, lambda op, place=place: int(times[op][place])
-        )
+
+        def op_ns(op: Op, place: int = place) -> int:
+            return int(times[op][place])
+
+        items, _, _ = plain_items(forward, profile, backend, op_ns)
         assert play(items, latency, CUDA_QUEUE).end == play(items, latency).end
 
 
