@@ -93,6 +93,10 @@ class Engine(Protocol):
         """Mask over 0..max_tokens (entry 0 False): sizes that the flags can express."""
         ...
 
+    def decode_sizes(self, max_chunk: int, deployment: Deployment = ...) -> tuple[int, ...]:
+        """Sizes that the same flag must keep for decode graphs; () where decode has its own."""
+        ...
+
     def reserve_bytes(self, ladder: Ladder, deployment: Deployment = ...) -> int | None:
         """Bytes taken from the KV cache beforehand; None if the engine measures instead."""
         ...

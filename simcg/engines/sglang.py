@@ -127,6 +127,13 @@ class SGLang:
         del deployment  # no fact about the server restricts an explicit list
         return allowed_multiples(max_tokens, 1)
 
+    def decode_sizes(
+        self, max_chunk: int, deployment: Deployment = PLAIN_DEPLOYMENT
+    ) -> tuple[int, ...]:
+        """None: decode graphs have a list and a flag of their own."""
+        del max_chunk, deployment
+        return ()
+
     def reserve_bytes(
         self, ladder: Ladder, deployment: Deployment = PLAIN_DEPLOYMENT
     ) -> int | None:

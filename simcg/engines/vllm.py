@@ -97,6 +97,13 @@ class VLLM:
         """Any integer up to ``max_tokens`` (max_num_batched_tokens); else multiples of qlen."""
         return allowed_multiples(max_tokens, deployment.query_len)
 
+    def decode_sizes(
+        self, max_chunk: int, deployment: Deployment = PLAIN_DEPLOYMENT
+    ) -> tuple[int, ...]:
+        """The default sizes up to the tokens of a full decode batch: one list serves both modes."""
+        full = deployment.max_num_seqs * deployment.query_len
+        return tuple(n for n in self.default_ladder(max_chunk, deployment).sizes if n <= full)
+
     def reserve_bytes(
         self, ladder: Ladder, deployment: Deployment = PLAIN_DEPLOYMENT
     ) -> int | None:
