@@ -97,14 +97,20 @@ def choices(scenario: Scenario, requests: int) -> Choices:
     require(1 <= limits.align <= top, "--align", "", limits.align, f"1 to --max-chunk {top}")
     engine_sizes = scenario.engine.allowed_sizes(top, scenario.deployment)
     sizes = np.arange(top + 1)
-    allowed = engine_sizes & (sizes % limits.align == 0) & measured_sizes(scenario.model, top)
+    allowed = engine_sizes & (sizes % limits.align == 0)
+    if limits.align == 1:
+        proposed = measured_sizes(scenario.model, top)
+        # under a guard a size below a measured one admits more steps: the default's own stay
+        proposed[[size for size in scenario.default_ladder.sizes if size <= top]] = True
+        allowed &= proposed
     for flag, size in _named(limits):
         require(1 <= size <= top, flag, "", size, f"1 to --max-chunk {top}")
         known = f"a size that {scenario.engine.name} can be told to capture"
         require(bool(engine_sizes[size]), flag, "", size, known)
         allowed[size] = True
     required = tuple(sorted(set(limits.include)))
-    buckets = _max_buckets(scenario, required)
+    needed = len({size for _, size in _named(limits)})
+    buckets = _max_buckets(scenario, needed)
     tops = allowed.copy()
     if limits.ceiling is not None:
         tops = sizes == limits.ceiling
@@ -115,7 +121,7 @@ def choices(scenario: Scenario, requests: int) -> Choices:
                 "may be above the ceiling"
             )
     if limits.memory_bytes is not None:
-        buckets, tops = _within_memory(scenario, buckets, tops, required, requests)
+        buckets, tops = _within_memory(scenario, buckets, max(1, needed), tops, requests)
     return Choices(buckets, allowed, tops, required)
 
 
@@ -140,25 +146,24 @@ def _named(limits: Limits) -> list[tuple[str, int]]:
     return named if limits.ceiling is None else [*named, ("--ceiling", limits.ceiling)]
 
 
-def _max_buckets(scenario: Scenario, required: tuple[int, ...]) -> int:
+def _max_buckets(scenario: Scenario, needed: int) -> int:
+    """The limit on the number of buckets; ``needed``: how many sizes the user names."""
     limits = scenario.limits
     if limits.max_buckets is None:
-        return max(len(scenario.default_ladder), len(required), 1)
-    least = 0 if limits.ceiling is None and not required else 1
-    require(limits.max_buckets >= least, "--buckets", "", limits.max_buckets, f">= {least}")
-    needed = set(required) | ({limits.ceiling} if limits.ceiling is not None else set())
-    if limits.max_buckets < len(needed):
+        return max(len(scenario.default_ladder), needed, 1)
+    require(limits.max_buckets >= 0, "--buckets", "", limits.max_buckets, "an integer >= 0")
+    if limits.max_buckets < needed:
         raise SimcgError(
             f"--buckets {limits.max_buckets} contradicts --include/--ceiling, which name "
-            f"{len(needed)} sizes"
+            f"{needed} sizes"
         )
     return limits.max_buckets
 
 
 def _within_memory(
-    scenario: Scenario, buckets: int, tops: Bools, required: tuple[int, ...], requests: int
+    scenario: Scenario, buckets: int, fewest: int, tops: Bools, requests: int
 ) -> tuple[int, Bools]:
-    """Fewer buckets until some top fits beside their graphs; the tops that fit.
+    """Fewer buckets, at least ``fewest``, until some top fits beside their graphs; such tops.
 
     The limit is taken as if all of the buckets were captured.
     """
@@ -166,15 +171,11 @@ def _within_memory(
     if buckets == 0:
         return buckets, tops  # no graphs need no memory
     possible = np.flatnonzero(tops)
-    if required:
-        possible = possible[possible >= required[-1]]
-    if not len(possible):
-        raise SimcgError("no size is left for the ceiling: --align, --include and --ceiling bind")
-    fewest = max(1, len(required))
+    possible = possible[possible >= max(scenario.limits.include, default=1)]
     least = pool_bytes(int(possible[0]), requests, model)[1]
     need = least + graph_bytes(fewest, model)
     if need > limit:
-        if not required and scenario.limits.ceiling is None:
+        if not _named(scenario.limits):
             raise InputError("--max-memory", "", limit, f"at least {need} bytes, for one bucket of "
                              f"{possible[0]} tokens; without graphs use --buckets 0")  # fmt: skip
         raise InputError("--max-memory", "", limit, f"at least {need} bytes, for a ceiling of "
