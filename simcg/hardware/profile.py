@@ -16,6 +16,8 @@ from simcg.provenance import Provenance
 
 LARGEST_FIGURE = 1e18
 """Above every rate and size of a GPU; products of larger figures would overflow."""
+LEAST_RATE = 1e-6
+"""Times are divided by rates and shares of them."""
 LONGEST_NS = 1e12
 """A thousand seconds: no host call or gap is that long."""
 
@@ -98,9 +100,9 @@ class Gpu(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if "bf16" not in self.peak_flops:
             raise ValueError('peak_flops has no entry "bf16"')
         for dtype, peak in self.peak_flops.items():
-            _require_positive(f"peak_flops.{dtype}", peak)
+            _require_rate(f"peak_flops.{dtype}", peak)
         for name in ("sms", "memory_bytes", "memory_bandwidth", "link_bandwidth"):
-            _require_positive(name, getattr(self, name))
+            _require_rate(name, getattr(self, name))
 
 
 class Host(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -174,7 +176,7 @@ class Roofline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             if not name.endswith("_ns"):
-                _require_positive(name, getattr(self, name))
+                _require_rate(name, getattr(self, name))
 
 
 class GraphMemory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -220,9 +222,9 @@ def _require_all_positive(name: str, values: tuple[float, ...]) -> None:
             raise ValueError(f"{name}[{index}] is {value}, not a finite number > 0")
 
 
-def _require_positive(name: str, figure: Figure) -> None:
-    if figure.value <= 0:
-        raise ValueError(f"{name} is {figure.value}, not a number > 0")
+def _require_rate(name: str, figure: Figure) -> None:
+    if figure.value < LEAST_RATE:
+        raise ValueError(f"{name} is {figure.value}, not a number >= {LEAST_RATE:g}")
 
 
 def _require_time(name: str, figure: Figure) -> None:

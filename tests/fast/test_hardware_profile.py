@@ -126,7 +126,7 @@ BAD: dict[str, tuple[str, object, str]] = {
     "no rate": ("gpu.peak_flops.bf16.value", 0, "peak_flops.bf16 is 0.0"),
     "no SMs": ("gpu.sms.value", 0, "sms is 0.0"),
     "no bandwidth": ("gpu.memory_bandwidth.value", 0, "memory_bandwidth is 0.0"),
-    "share of nothing": ("roofline.link.value", 0, "link is 0.0, not a number > 0 - at"),
+    "share of nothing": ("roofline.link.value", 0, "link is 0.0, not a number >= 1e-06 - at"),
     "no common dispatch": ("host.dispatch", {}, "$.host"),
     "dispatch of an hour": ("host.dispatch..value", 4e12, "dispatch. is 4000000000000.0 ns"),
     "latency of an hour": ("host.launch_latency.value", 4e12, "launch_latency"),
