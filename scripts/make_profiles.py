@@ -117,7 +117,7 @@ def fit_roofline(profile: HardwareProfile) -> HardwareProfile:
 
     bounds = (np.log(0.1), np.log(0.9))
     found = least_squares(
-        errors, np.log([0.5, 0.3, 0.5, 0.5]), bounds=bounds, diff_step=0.05, loss="soft_l1"
+        errors, np.log([0.5, 0.3, 0.5, 0.5]), bounds=bounds, diff_step=[0.05] * 4, loss="soft_l1"
     )
     best = tried(found.x)
     device = StepCost(forward, best, FULL).times(work(sizes)).device_ns

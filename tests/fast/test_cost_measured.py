@@ -1,0 +1,129 @@
+"""Predictions beside what was measured or published.
+
+Every bound here is the error that was found, rounded up; none is a wish.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from real_gpu.calibrate.check import StepCheck, check_steps
+from real_gpu.calibrate.profile import FIT_TOKENS, build_profile
+from scripts.make_profiles import GPU_MS, TTFT_MS
+from simcg.backend import BREAKABLE, EAGER, FULL, TC_PIECEWISE, CaptureBackend
+from simcg.cost.step import StepCost
+from simcg.hardware.catalog import load_profile
+from simcg.model.catalog import architecture_named
+from simcg.model.forward import forward_pass
+from tests.costs import one_request
+
+RAW = Path(__file__).parents[2] / "real_gpu" / "calibrate" / "data" / "h200.json"
+GPU_BOUND_TOKENS = 320
+
+
+@cache
+def raw() -> dict[str, Any]:
+    """The committed measurements of one H200."""
+    content: dict[str, Any] = json.loads(RAW.read_text())
+    return content
+
+
+@cache
+def checks() -> list[StepCheck]:
+    """Every measured forward of the Qwen3-8B decoder beside its prediction."""
+    return check_steps(load_profile("h200"), raw())
+
+
+def test_the_profile_is_what_the_measurements_make() -> None:
+    """The committed h200 profile is built from the committed raw data, figure by figure."""
+    assert build_profile(raw(), "h200") == load_profile("h200")
+
+
+@pytest.mark.parametrize("backend", ["full", "breakable"])
+def test_replays_that_were_held_out_are_predicted(backend: str) -> None:
+    """Replays above 128 tokens, unseen by the fit: within 6 % each, 3 % in the median."""
+    held_out = [c for c in checks() if c.backend == backend and c.tokens > FIT_TOKENS]
+    errors = {c.tokens: abs(c.error) for c in held_out}
+    assert len(errors) == 15
+    assert max(errors.values()) < 0.06, errors
+    assert statistics.median(errors.values()) < 0.03
+
+
+def test_replays_that_were_fitted_are_met() -> None:
+    """Full replays of at most 128 tokens, by one gap for all: within 1 %."""
+    fitted = [c for c in checks() if c.backend == "full" and c.tokens <= FIT_TOKENS]
+    assert len(fitted) == 4
+    assert all(abs(c.error) < 0.01 for c in fitted)
+
+
+def test_gpu_bound_eager_steps_are_predicted() -> None:
+    """Eager steps of 320 tokens and more wait for the GPU: within 7 % each, 3 % in the median.
+
+    Below that they wait for the host, and that host is noisy: the same forward took 15.8 to
+    21.1 ms in neighbouring runs, so single steps were up to 37 % from the prediction. Only their
+    order of magnitude is held, below.
+    """
+    bound = [c for c in checks() if c.backend == "eager" and c.tokens >= GPU_BOUND_TOKENS]
+    assert len(bound) == 13
+    assert max(abs(c.error) for c in bound) < 0.07
+    assert statistics.median(abs(c.error) for c in bound) < 0.03
+
+
+def test_host_bound_eager_steps_are_of_the_right_size() -> None:
+    """The quickest of the host-bound eager steps is met within 2 %; none is overstated."""
+    bound = [c for c in checks() if c.backend == "eager" and c.tokens < GPU_BOUND_TOKENS]
+    quickest = min(bound, key=lambda c: c.measured_ns)
+    assert abs(quickest.error) < 0.02
+    assert all(-0.40 < c.error < 0.02 for c in bound)
+
+
+def test_eager_is_predicted_slower_where_it_was() -> None:
+    """At the six sizes of at most 256 tokens breakable beat eager by over 5 %: predicted as well."""
+    by_size: dict[int, dict[str, StepCheck]] = {}
+    for check in checks():
+        by_size.setdefault(check.tokens, {})[check.backend] = check
+    beaten = [
+        tokens
+        for tokens, row in by_size.items()
+        if row["eager"].measured_ns > 1.05 * row["breakable"].measured_ns
+    ]
+    assert beaten == [16, 64, 100, 128, 192, 256]
+    for tokens in beaten:
+        row = by_size[tokens]
+        assert row["eager"].predicted_ns > 1.05 * row["breakable"].predicted_ns
+
+
+def test_published_gpu_times_of_gb300() -> None:
+    """gpt-oss-120b TP4: 5.2 ms at 64 tokens to 50.8 ms at 8192; the worst of eight is 24 % off.
+
+    The shares of the peaks were fitted to these very totals, so this is how well five shares can
+    meet them, not a prediction. Source: sums of aiconfigurator-core's kernel tables.
+    """
+    forward = forward_pass(architecture_named("gpt-oss-120b"), tp=4)
+    sizes = list(GPU_MS)
+    device = StepCost(forward, load_profile("gb300"), FULL).times(one_request(sizes)).device_ns
+    errors = np.abs(device / (1e6 * np.array(list(GPU_MS.values()))) - 1)
+    assert errors.max() < 0.24
+    assert np.median(errors) < 0.10
+    assert np.all(np.diff(device) > 0)
+
+
+@pytest.mark.parametrize(("backend", "column"), [(EAGER, 0), (BREAKABLE, 2), (TC_PIECEWISE, 3)])
+def test_published_ttft_differences_of_gb300(backend: CaptureBackend, column: int) -> None:
+    """gpt-oss-120b TP4: over full, each backend costs what the mean of six TTFTs says, within 1 %.
+
+    One host figure a backend was fitted to each mean. Source: digitised from a draft chart.
+    """
+    forward = forward_pass(architecture_named("gpt-oss-120b"), tp=4)
+    profile, work = load_profile("gb300"), one_request(TTFT_MS)
+    more = StepCost(forward, profile, backend).times(work).ns
+    full = StepCost(forward, profile, FULL).times(work).ns
+    published = np.mean([row[column] - row[1] for row in TTFT_MS.values()])
+    assert np.mean(more - full) / 1e6 == pytest.approx(published, rel=0.01)

@@ -1,0 +1,88 @@
+"""Every built-in model on every built-in profile under every backend."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from simcg.backend import BACKENDS, EAGER
+from simcg.cost.kernels import Kernels
+from simcg.cost.memory import ladder_memory
+from simcg.cost.startup import startup
+from simcg.cost.step import OpTimes, StepCost
+from simcg.cost.table import ReplayModel
+from simcg.errors import InputError
+from simcg.hardware.catalog import load_profile, profile_names
+from simcg.model.architecture import Architecture
+from simcg.model.catalog import architecture_named, model_names
+from simcg.model.forward import forward_pass
+from simcg.model.ops import Dtype, Op
+from simcg.provenance import ORDER
+from tests.costs import one_request, plain_step
+
+DTYPES: tuple[Dtype | None, ...] = (None, "fp8", "mxfp4", "nvfp4")
+HOUR_NS = 3600 * 10**9
+SIZES = [1, 2, 127, 128, 129, 1000, 8192, 131_072]
+
+
+def ranks(arch: Architecture) -> list[int]:
+    """The tensor-parallel sizes that divide the model."""
+    found = []
+    for tp in (1, 2, 4, 8):
+        try:
+            arch.check_tp(tp)
+        except InputError:
+            continue
+        found.append(tp)
+    return found
+
+
+@pytest.mark.parametrize("profile_name", profile_names())
+@pytest.mark.parametrize("name", model_names())
+def test_every_step_has_a_sensible_price(name: str, profile_name: str) -> None:
+    """Positive, below an hour, no less than host and GPU, as the reference has it."""
+    arch, profile = architecture_named(name), load_profile(profile_name)
+    for tp, dtype in ((t, d) for t in ranks(arch) for d in DTYPES):
+        forward = forward_pass(arch, tp=tp, dtype=dtype)
+        op_times = OpTimes(profile, one_request(SIZES))
+        unmeasured = any(op_times.of(op).provenance == "assumed" for op in forward.numbered[0])
+        for backend in BACKENDS.values():
+            times = StepCost(forward, profile, backend).times_from(op_times)
+            assert times.ns.min() > 0
+            assert times.ns.max() < HOUR_NS
+            assert np.all(times.ns >= times.device_ns)
+            assert np.all(times.ns > times.host_ns)
+            assert times.provenance in ORDER
+            if unmeasured or profile_name != "h200":
+                assert times.provenance == "assumed"
+
+            def op_ns(op: Op, op_times: OpTimes = op_times) -> int:
+                return int(op_times.of(op).ns[4])
+
+            assert times.ns[4] == plain_step(forward, profile, backend, op_ns).ns
+
+
+@pytest.mark.parametrize("profile_name", profile_names())
+@pytest.mark.parametrize("name", model_names())
+def test_every_ladder_has_a_sensible_cost(name: str, profile_name: str) -> None:
+    """Memory below that of the GPU, start-up below an hour, both positive."""
+    arch, profile = architecture_named(name), load_profile(profile_name)
+    forward = forward_pass(arch, tp=max(ranks(arch)))
+    for backend in (b for b in BACKENDS.values() if b.captures):
+        model = ReplayModel(forward, profile, backend, EAGER)
+        memory = ladder_memory((64, 1024, 8192), 8192, 16, model)
+        assert 0 < memory.live <= memory.reserved <= memory.device < memory.peak
+        assert memory.peak < profile.gpu.memory_bytes.value
+        assert 0 < startup((64, 1024, 8192), model).ns < HOUR_NS
+
+
+@pytest.mark.parametrize("profile_name", [n for n in profile_names() if n != "h200"])
+@pytest.mark.parametrize("name", model_names())
+def test_more_tokens_never_cost_less_where_nothing_was_measured(
+    name: str, profile_name: str
+) -> None:
+    """From 1 to 8192 tokens of one request, every kernel of every unmeasured GPU."""
+    forward = forward_pass(architecture_named(name), tp=2)
+    kernels, work = Kernels(load_profile(profile_name)), one_request(range(1, 8193))
+    for op in forward.numbered[0]:
+        assert np.all(np.diff(kernels.time(op, work).ns) >= 0), op.name
