@@ -35,7 +35,9 @@ class LazyGroup(click.Group):
 def app() -> None:
     """Choose, price and prove CUDA-graph capture ladders for LLM serving.
 
-    Example: simcg optimize --max-chunk 8192 --model gpt-oss-120b --hardware gb300 --tp 4
+    \b
+    Example:
+      simcg optimize --max-chunk 8192 --model gpt-oss-120b --hardware gb300 --tp 4
     """
 
 

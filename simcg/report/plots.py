@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -41,7 +42,8 @@ def plot_study(study: Study, path: Path) -> None:
     except OSError as error:
         raise InputError("--plot", "", str(path), f"a writable file ({error.strerror})") from None
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # the first error is the one to tell
+            part.unlink(missing_ok=True)
 
 
 def _staircase(axes: Axes, study: Study) -> None:
