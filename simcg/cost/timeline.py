@@ -5,12 +5,13 @@ Item i costs the host a_i to issue and the GPU d_i to run after a gap g_i; l is 
     h_i = h_{i-1} + a_i        end_i = max(end_{i-1} + g_i, h_i + l) + d_i
 
 On (h, end) this is h' = h + A, end' = max(end + D, h + B), and such maps compose. Equal runs of
-items are composed as powers, so 94 equal layers cost about ten compositions and not 94.
+items are powers, which have a closed form, so 94 equal layers cost no more than one.
 
 The launch queue's back-pressure is left out: with a queue of depth Q, h_i >= start_{i-Q} as well.
-That changes no start exactly if start_j >= start_{i-Q} + a_{i+1} + .. + a_j + l for all j >= i:
-the GPU works on what is queued for as long as the host needs to catch up. Equal layers that fit
-the queue meet it; a step would be later that first fills the queue and then becomes host-bound.
+That changes no start exactly if, without it, start_j >= start_{i-Q} + a_{i+1} + .. + a_j + l for
+all j >= i >= Q: the GPU works on what is queued for as long as the host needs to catch up. Equal
+layers that fit the queue meet it; what would end later is a step that first fills the queue and
+then becomes host-bound.
 """
 
 from __future__ import annotations
@@ -43,16 +44,19 @@ class MaxPlus:
         )
 
     def power(self, times: int) -> MaxPlus:
-        """This map ``times`` >= 1 times in a row, by repeated squaring."""
-        square, out = self, None
-        while times:
-            if times & 1:
-                out = square if out is None else square.then(out)
-            times >>= 1
-            square = square.then(square) if times else square
-        if out is None:
+        """This map ``times`` >= 1 times in a row.
+
+        A path crosses to the GPU once, in one of the repeats, and what it takes is linear in
+        which: so the longest crosses in the last one (all host) or in the first (all GPU).
+        """
+        if times < 1:
             raise ValueError("a map to the power 0 has no size")
-        return out
+        more = times - 1
+        return MaxPlus(
+            self.host * times,
+            self.cross + more * np.maximum(self.host, self.device),
+            self.device * times,
+        )
 
     def end(self) -> Ints:
         """When the last kernel ends, from an idle start at 0."""
