@@ -246,7 +246,7 @@ def test_spread_is_the_median_of_the_curve() -> None:
 def test_a_kernel_of_an_hour_is_refused() -> None:
     """Figures that make a kernel last longer than any does are named, not rounded to nonsense."""
     base = curve_profile()
-    slow = msgspec.structs.replace(base.gpu.memory_bandwidth, value=1e-9)
+    slow = msgspec.structs.replace(base.gpu.memory_bandwidth, value=1e-6)
     gpu = msgspec.structs.replace(base.gpu, memory_bandwidth=slow)
     price = Kernels(msgspec.structs.replace(base, gpu=gpu))
     with pytest.raises(InputError, match="hardware profile, the roofline: got"):
