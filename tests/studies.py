@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
@@ -14,7 +14,7 @@ import numpy as np
 from simcg.cli.app import main
 from simcg.cli.setting import TrafficSource, scenario_from
 from simcg.hardware.catalog import load_profile
-from simcg.hardware.profile import Figure, HardwareProfile
+from simcg.hardware.profile import Curve, Figure, HardwareProfile
 from simcg.optimize.scenario import Limits, Scenario
 from simcg.workload.histogram import even_pairs
 from simcg.workload.requests import Requests
@@ -113,3 +113,22 @@ def with_host_costs(name: str, factor: float) -> HardwareProfile:
     changed["dispatch"] = {kind: scaled(figure) for kind, figure in host.dispatch.items()}
     changed["replay"] = tuple(map(scaled, host.replay))
     return msgspec.structs.replace(profile, host=msgspec.structs.replace(host, **changed))
+
+
+def with_thin_curves(name: str, keep: int = 12) -> HardwareProfile:
+    """A built-in profile of which only each ``keep``-th row of the dense ops was measured."""
+    profile = load_profile(name)
+
+    def thin(curve: Curve) -> Curve:
+        if curve.key.op not in ("gemm", "grouped_gemm"):
+            return curve
+        kept = slice(min(keep, len(curve.x)) - 1, None, keep)
+        left = {field: getattr(curve, field)[kept] for field in ("x", "ns", "spread_ns")}
+        return msgspec.structs.replace(curve, **left)
+
+    return msgspec.structs.replace(profile, curves=tuple(map(thin, profile.curves)))
+
+
+def on(profile: HardwareProfile, scenario: Scenario) -> Scenario:
+    """The scenario on another profile."""
+    return replace(scenario, model=replace(scenario.model, profile=profile))

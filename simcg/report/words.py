@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from simcg.engines.traps import warnings
 from simcg.optimize.gain import Gain
-from simcg.optimize.study import Answer, Study
+from simcg.optimize.study import NEGLIGIBLE, Answer, Study
 from simcg.report.units import count, ms, percent, seconds, size
 from simcg.workload.describe import quantiles
 
@@ -47,6 +47,8 @@ def verdict(study: Study) -> tuple[str, ...]:
         if graphs == 0:
             saved = percent(gain.share)
             lines = [f"capture no prefill graphs: mean step {saved} shorter ({spans})"]
+    elif graphs < usual and gain.high < 0 and gain.low > -2 * NEGLIGIBLE:
+        lines = [f"use this ladder: {graphs} graphs instead of {usual} do as well ({spans})"]
     elif gain.high < 0:
         lines = [f"keep the default: under these limits the best ladder is slower ({spans})"]
     else:

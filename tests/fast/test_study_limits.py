@@ -26,21 +26,22 @@ def small(limits: Limits, engine: str = "sglang", chunk: int = 9) -> Scenario:
     """Nine sizes on a profile without curves, so that every size may be proposed."""
     return scenario_of(
         steps_of(SMALL), limits, hardware="gb300", model="gpt-oss-20b", engine=engine,
-        max_chunk=chunk,
+        max_chunk=chunk, max_requests=1,
     )  # fmt: skip
 
 
 def keeps(scenario: Scenario, sizes: tuple[int, ...]) -> bool:
     """Do these sizes satisfy the limits, as the options' help states them?"""
     limits = scenario.limits
-    named = {*limits.include, *([limits.ceiling] if limits.ceiling is not None else [])}
+    decode = scenario.engine.decode_sizes(scenario.max_chunk, scenario.deployment)
+    named = {*limits.include, *([limits.ceiling] if limits.ceiling is not None else []), *decode}
     most = limits.max_buckets
     if most is None:
         most = max(len(scenario.default_ladder), len(named), 1)
     return (
         len(sizes) <= most
-        and set(limits.include) <= set(sizes)
-        and (limits.ceiling is None or not sizes or sizes[-1] == limits.ceiling)
+        and named <= set(sizes)
+        and (limits.ceiling is None or sizes[-1] == limits.ceiling)
         and all(size % limits.align == 0 or size in named for size in sizes)
     )
 
@@ -49,7 +50,7 @@ def keeps(scenario: Scenario, sizes: tuple[int, ...]) -> bool:
 def some_limits(draw: st.DrawFn) -> Limits:
     include = tuple(sorted(draw(st.sets(st.integers(1, 9), max_size=2))))
     top = draw(st.none() | st.integers(max(include, default=1), 9))
-    needed = len({*include, *([top] if top else [])})
+    needed = len({1, *include, *([top] if top else [])})  # vLLM keeps 1 for decode
     return Limits(
         max_buckets=draw(st.none() | st.integers(needed, 5)),
         ceiling=top,
@@ -65,8 +66,12 @@ def test_answer_is_the_best_of_all_ladders(limits: Limits, engine: str) -> None:
     but for the share that fewer buckets may cost where their number is free.
     """
     scenario = small(limits, engine)
-    result = study(scenario)
     ladders = [s for k in range(10) for s in combinations(range(1, 10), k) if keeps(scenario, s)]
+    if not ladders:  # vLLM keeps 1 and 2 for decode, whatever the limits
+        with pytest.raises(SimcgError, match="contradicts"):
+            study(scenario)
+        return
+    result = study(scenario)
     costs = [ladder_cost(result.posed.problem, sizes) for sizes in ladders]
     least = min(costs) + result.posed.constant_ns
     answer = result.answer
@@ -81,7 +86,6 @@ def test_answer_is_the_best_of_all_ladders(limits: Limits, engine: str) -> None:
     "limits",
     [
         Limits(max_buckets=3),
-        Limits(max_buckets=0),
         Limits(ceiling=700),
         Limits(include=(5, 77, 901)),
         Limits(align=64),
@@ -94,7 +98,9 @@ def test_answer_is_the_best_of_all_ladders(limits: Limits, engine: str) -> None:
 )
 def test_limits_hold(limits: Limits, engine: str) -> None:
     """The answer, its half and the fewest without loss keep each limit that was given."""
-    result = study(scenario_of(steps_of(MIXED), limits, engine=engine))
+    if engine == "vllm" and limits.max_buckets == 0:
+        pytest.skip("vLLM's one list always has decode sizes")
+    result = study(scenario_of(steps_of(MIXED), limits, engine=engine, max_requests=1))
     for answer in (result.answer, result.half, result.no_loss):
         if answer is None:
             continue
@@ -121,11 +127,14 @@ def test_memory_limit_counts_the_slots(slots: int) -> None:
         (Limits(memory_bytes=1), {}),
         (Limits(memory_bytes=1, ceiling=500), {}),
         (Limits(memory_bytes=1, include=(64, 300)), {}),
-        (Limits(memory_bytes=1, include=(64, 300), ceiling=900), {"engine": "vllm"}),
+        (
+            Limits(memory_bytes=1, include=(64, 300), ceiling=900),
+            {"engine": "vllm", "max_requests": 1},
+        ),
         (Limits(memory_bytes=1, align=48), {"backend": "full"}),
     ],
 )
-def test_least_memory_is_feasible_and_least(limits: Limits, server: dict[str, str]) -> None:
+def test_least_memory_is_feasible_and_least(limits: Limits, server: dict[str, Any]) -> None:
     """A memory limit that nothing meets names the least that does; one byte less does not."""
     with pytest.raises(SimcgError, match="--max-memory") as refused:
         study(scenario_of(steps_of(MIXED), limits, **server))
@@ -140,6 +149,18 @@ def test_least_memory_is_feasible_and_least(limits: Limits, server: dict[str, st
     assert study(bounded(least)).answer.score.memory.device <= least
     with pytest.raises(SimcgError, match="--max-memory"):
         study(bounded(least - 1))
+
+
+def test_vllm_keeps_what_decode_needs() -> None:
+    """vLLM's one list serves decode too: its sizes up to a full decode batch are always kept."""
+    result = study(scenario_of(steps_of(MIXED), engine="vllm"))
+    default = result.default.ladder.sizes
+    kept = {size for size in default if size <= 256}
+    assert len(kept) == 35
+    assert kept <= set(result.answer.score.ladder.sizes)
+    for limits in (Limits(max_buckets=34), Limits(ceiling=100), Limits(max_buckets=0)):
+        with pytest.raises(SimcgError, match="keeps for decode"):
+            study(scenario_of(steps_of(MIXED), limits, engine="vllm"))
 
 
 @pytest.mark.parametrize("include", [(64,), (700, 900, 1000)])
@@ -174,9 +195,12 @@ def test_startup_limit_prices_the_gap() -> None:
 @pytest.mark.parametrize(
     ("limits", "says"),
     [
-        (Limits(include=(512,), ceiling=256), "--include 512 contradicts --ceiling 256"),
-        (Limits(include=(1, 2, 3), max_buckets=2), "--buckets 2 contradicts --include/--ceiling"),
-        (Limits(include=(1, 2), ceiling=3, max_buckets=2), "name 3 sizes"),
+        (Limits(include=(512,), ceiling=256), "--ceiling 256 contradicts --include 512"),
+        (
+            Limits(include=(1, 2, 3), max_buckets=2),
+            "--buckets 2 contradicts --include 3: 3 sizes are needed",
+        ),
+        (Limits(include=(1, 2), ceiling=3, max_buckets=2), "3 sizes are needed"),
         (Limits(include=(1025,)), "--include: got 1025, expected 1 to --max-chunk 1024"),
         (Limits(ceiling=1025), "--ceiling: got 1025, expected 1 to --max-chunk 1024"),
         (Limits(ceiling=0), "--ceiling: got 0"),
@@ -185,7 +209,7 @@ def test_startup_limit_prices_the_gap() -> None:
         (Limits(align=1025), "--align: got 1025, expected 1 to --max-chunk 1024"),
         (
             Limits(ceiling=5, max_buckets=0),
-            "--buckets 0 contradicts --include/--ceiling, which name 1 sizes",
+            "--buckets 0 contradicts --ceiling",
         ),
         (Limits(max_buckets=-1), "--buckets: got -1"),
     ],
