@@ -181,7 +181,8 @@ def roofline_ns(profile: HardwareProfile, shape: Shape, rows: int) -> float:
         return gpu.peak_flops["bf16"].value
 
     def waves(tiles: float) -> float:
-        return float(-(-tiles // sms))
+        # a wave that is not filled is shortened (see PARTIAL_WAVE)
+        return float(-(-tiles // sms)) if tiles >= sms else float((tiles / sms) ** (2 / 3))
 
     columns = -(-getattr(shape, "n", 1) // 128)
     tiles: float

@@ -22,6 +22,9 @@ from simcg.provenance import Provenance, weakest
 
 TILE = 128
 """Rows and columns of the output tile that the roofline quantises by."""
+PARTIAL_WAVE = 2 / 3
+"""Exponent of a wave's filled share. Against the h200's own GEMM curves of up to 128 rows, whole
+waves (0) are 2.2 times too slow and perfect splits (1) 0.73 times, in the geometric mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +174,14 @@ class Kernels:
         return self.profile.gpu.memory_bandwidth.value
 
     def _waves(self, tiles: Ints | Floats, flops: float | Floats, rate: float) -> Floats:
-        """Tiles fill the SMs wave by wave; a wave lasts as long as one tile on one SM, in ns."""
+        """Tiles fill the SMs wave by wave; a wave lasts as long as one tile on one SM, in ns.
+
+        A wave that the tiles do not fill is shortened: kernels then take smaller tiles or split
+        them, and reach PARTIAL_WAVE of what a perfect split would.
+        """
         sms = self.profile.gpu.sms.value
-        waves = np.ceil(tiles / sms)
+        filled = np.asarray(tiles / sms, dtype=np.float64)
+        waves = np.where(filled < 1, filled**PARTIAL_WAVE, np.ceil(filled))
         out: Floats = waves * (flops / (rate / sms)) * 1e9
         return out
 

@@ -108,20 +108,19 @@ def choices(scenario: Scenario, requests: int) -> Choices:
         known = f"a size that {scenario.engine.name} can be told to capture"
         require(bool(engine_sizes[size]), flag, "", size, known)
         allowed[size] = True
-    required = tuple(sorted(set(limits.include)))
-    needed = len({size for _, size in _named(limits)})
-    buckets = _max_buckets(scenario, needed)
+    decode = scenario.engine.decode_sizes(top, scenario.deployment)
+    allowed[list(decode)] = True
+    required = tuple(sorted({*decode, *(size for _, size in _named(limits))}))
+    buckets = _max_buckets(scenario, required)
     tops = allowed.copy()
     if limits.ceiling is not None:
         tops = sizes == limits.ceiling
         allowed[limits.ceiling + 1 :] = False
-        if required and required[-1] > limits.ceiling:
-            raise SimcgError(
-                f"--include {required[-1]} contradicts --ceiling {limits.ceiling}: no bucket "
-                "may be above the ceiling"
-            )
+        if required[-1] > limits.ceiling:
+            why = _demand(scenario, required[-1])
+            raise SimcgError(f"--ceiling {limits.ceiling} contradicts {why}: it is larger")
     if limits.memory_bytes is not None:
-        buckets, tops = _within_memory(scenario, buckets, max(1, needed), tops, requests)
+        buckets, tops = _within_memory(scenario, buckets, required, tops, requests)
     return Choices(buckets, allowed, tops, required)
 
 
@@ -146,24 +145,35 @@ def _named(limits: Limits) -> list[tuple[str, int]]:
     return named if limits.ceiling is None else [*named, ("--ceiling", limits.ceiling)]
 
 
-def _max_buckets(scenario: Scenario, needed: int) -> int:
-    """The limit on the number of buckets; ``needed``: how many sizes the user names."""
+def _demand(scenario: Scenario, size: int) -> str:
+    """What demands that this size be captured."""
+    for flag, named in _named(scenario.limits):
+        if named == size:
+            return f"{flag} {size}"
+    return (
+        f"size {size}, which {scenario.engine.name}'s one list keeps for decode graphs of up to "
+        f"{scenario.deployment.max_num_seqs} requests (see --max-requests)"
+    )
+
+
+def _max_buckets(scenario: Scenario, required: tuple[int, ...]) -> int:
+    """The limit on the number of buckets, which must hold the required ones."""
     limits = scenario.limits
     if limits.max_buckets is None:
-        return max(len(scenario.default_ladder), needed, 1)
+        return max(len(scenario.default_ladder), len(required), 1)
     require(limits.max_buckets >= 0, "--buckets", "", limits.max_buckets, "an integer >= 0")
-    if limits.max_buckets < needed:
+    if limits.max_buckets < len(required):
+        why = _demand(scenario, required[-1])
         raise SimcgError(
-            f"--buckets {limits.max_buckets} contradicts --include/--ceiling, which name "
-            f"{needed} sizes"
+            f"--buckets {limits.max_buckets} contradicts {why}: {len(required)} sizes are needed"
         )
     return limits.max_buckets
 
 
 def _within_memory(
-    scenario: Scenario, buckets: int, fewest: int, tops: Bools, requests: int
+    scenario: Scenario, buckets: int, required: tuple[int, ...], tops: Bools, requests: int
 ) -> tuple[int, Bools]:
-    """Fewer buckets, at least ``fewest``, until some top fits beside their graphs; such tops.
+    """Fewer buckets, but all required, until some top fits beside their graphs; such tops.
 
     The limit is taken as if all of the buckets were captured.
     """
@@ -171,11 +181,12 @@ def _within_memory(
     if buckets == 0:
         return buckets, tops  # no graphs need no memory
     possible = np.flatnonzero(tops)
-    possible = possible[possible >= max(scenario.limits.include, default=1)]
+    possible = possible[possible >= max(required, default=1)]
+    fewest = max(1, len(required))
     least = pool_bytes(int(possible[0]), requests, model)[1]
     need = least + graph_bytes(fewest, model)
     if need > limit:
-        if not _named(scenario.limits):
+        if not required:
             raise InputError("--max-memory", "", limit, f"at least {need} bytes, for one bucket of "
                              f"{possible[0]} tokens; without graphs use --buckets 0")  # fmt: skip
         raise InputError("--max-memory", "", limit, f"at least {need} bytes, for a ceiling of "
