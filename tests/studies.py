@@ -94,7 +94,7 @@ def scenario_of(
 ) -> Scenario:
     """The scenario that the command line would make of these values."""
     if not isinstance(traffic, TrafficSource):
-        traffic = Given(None, None, None, None, None, traffic)
+        traffic = Given(None, None, None, None, None, steps=traffic)
     return scenario_from(traffic, SERVER | server, limits or Limits())
 
 

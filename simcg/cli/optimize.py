@@ -106,3 +106,8 @@ def _print(result: Study, with_buckets: bool) -> None:
     flags = scenario.engine.flags(ladder, scenario.model.backend)
     out.print(f"flags for {scenario.engine.name} {scenario.engine.version}:", style="bold")
     click.echo(flags)  # never wrapped: it is there to be pasted
+    fewest = result.no_loss
+    if fewest is not None and len(fewest.score.ladder) < len(ladder):
+        graphs = len(fewest.score.ladder)
+        out.print(f"flags for the fewest graphs that lose nothing, {graphs}:", style="bold")
+        click.echo(scenario.engine.flags(fewest.score.ladder, scenario.model.backend))

@@ -93,6 +93,8 @@ traffic_options = apply(
     click.option("--requests", type=click.IntRange(1, 10_000_000), metavar="N",
                  help="Requests to draw from a built-in workload.  [default: as many as its trace,"
                  " at most 5000]"),
+    click.option("--format", "file_format", type=click.Choice(["azure", "mooncake", "table",
+                 "histogram"]), help="Format of the file.  [default: as its content shows]"),
     click.option("--columns", type=Columns(), help="Columns of a CSV or JSON-lines file by role: "
                  "arrival, prompt, output, cached."),
     click.option("--cache-tokens", type=click.IntRange(0), metavar="N", help="Size of the prefix "

@@ -35,13 +35,19 @@ class TrafficSource:
     requests: int | None
     columns: Mapping[str, str] | None
     cache_tokens: int | None
+    file_format: str | None = None
 
     def read(self, max_context: int | None = None) -> Requests | Steps:
         """The requests or steps; prompts at most ``max_context`` tokens long."""
         if self.traffic is None:
-            if self.columns is not None or self.cache_tokens is not None:
-                flag = "--columns" if self.columns is not None else "--cache-tokens"
-                raise InputError(flag, "", "no traffic file", "a file that it describes")
+            about_file = {
+                "--format": self.file_format,
+                "--columns": self.columns,
+                "--cache-tokens": self.cache_tokens,
+            }
+            for flag, value in about_file.items():
+                if value is not None:
+                    raise InputError(flag, "", "no traffic file", "a file that it describes")
             name = self.workload or DEFAULT_WORKLOAD
             return _drawn(name, self.requests, max_context)
         for flag, value in (("--workload", self.workload), ("--requests", self.requests)):
@@ -49,6 +55,7 @@ class TrafficSource:
                 raise InputError(flag, "", value, "no traffic file beside it")
         return read_traffic(
             self.traffic,
+            format=self.file_format,
             columns=self.columns,
             cache_tokens=self.cache_tokens,
             max_context=max_context,

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from simcg.backend import COMPILED, EAGER
 from simcg.cost.kernels import Work
+from simcg.cost.step import StepCost
 from simcg.cost.table import ReplayModel
 
 WARM_UPS = 2
@@ -30,7 +32,8 @@ def startup(sizes: tuple[int, ...], model: ReplayModel) -> Startup:
     """Start-up of a ladder with these sizes: weights and kernel compilation excluded.
 
     A bucket costs its warm-ups, the issue of every op once more under capture, and the
-    instantiation of every node. A compiling backend compiles every layer once.
+    instantiation of every node. A compiling backend compiles every layer once, and issues the
+    compiled code.
     """
     per_layer = model.profile.startup.compile_per_layer.value
     layers = len(model.forward.layers)
@@ -40,7 +43,9 @@ def startup(sizes: tuple[int, ...], model: ReplayModel) -> Startup:
         return Startup(0, compile_ns)
     rows = np.array(sizes, dtype=np.int64)
     ones = np.ones_like(rows)
-    warm = model.eager.times(Work(rows, rows, ones, rows * (rows + 1) // 2))
+    issued = COMPILED if model.backend.compiles else EAGER
+    cost = StepCost(model.forward, model.profile, issued)
+    warm = cost.times(Work(rows, rows, ones, rows * (rows + 1) // 2))
     costs = model.profile.startup
     per_node = costs.capture_per_node.value + costs.instantiate_per_node.value
     per_bucket = warm.host_ns + round(model.replay.nodes * per_node)

@@ -59,6 +59,9 @@ def study_json(study: Study) -> dict[str, Any]:
         "notes": list(rests_on(study)),
         "warnings": list(cautions(study)),
         "flags": scenario.engine.flags(study.answer.score.ladder, scenario.model.backend),
+        "flags_fewest": None
+        if study.no_loss is None
+        else scenario.engine.flags(study.no_loss.score.ladder, scenario.model.backend),
         "gain": asdict(study.gain),
         "provenance": study.table.provenance,
         "largest_correction": study.table.correction.largest_correction,

@@ -7,6 +7,7 @@ from simcg.optimize.gain import Gain
 from simcg.optimize.study import NEGLIGIBLE, Answer, Study
 from simcg.report.units import count, ms, percent, seconds, size
 from simcg.workload.describe import quantiles
+from simcg.workload.steps import Steps
 
 NOTABLE = 0.01
 """A share of the steps worth a sentence."""
@@ -28,6 +29,8 @@ def traffic_line(study: Study) -> str:
     median = quantiles(steps.tokens, steps.count).p50
     line = f"{steps.source}: {count(steps.total)} prefill steps, median {count(median)} tokens"
     load = study.traffic.load
+    if isinstance(study.scenario.traffic, Steps):
+        return line
     if load is None:
         return line + "; no times, so each request is computed alone"
     line += f", server {percent(load.busy_share, 0)} busy at rate {study.scenario.rate:g}"

@@ -55,8 +55,12 @@ def _refuse_ambiguous(table: Table) -> None:
     """Raise where two formats would read the same file differently."""
     bare_mooncake = is_mooncake(table) and "hash_ids" not in table.names
     if bare_mooncake:
-        expected = "hash_ids; without them name the format: mooncake (ms) or table (seconds)"
+        expected = (
+            "hash_ids; without them name the format (--format): mooncake (ms) or table (seconds)"
+        )
         raise InputError(table.source, "fields", list(table.names), expected)
     if is_histogram(table) and has_prompt_column(table.names):
-        expected = "requests or a histogram, not both; name the format: table or histogram"
+        expected = (
+            "requests or a histogram, not both; name the format (--format): table or histogram"
+        )
         raise InputError(table.source, "header", list(table.names), expected)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from simcg.backend import BREAKABLE, COMPILED, EAGER, FULL, TC_PIECEWISE
 from simcg.cost.memory import SEGMENT_BYTES, graph_bytes, hidden_row_bytes, ladder_memory
 from simcg.cost.startup import Startup, startup
+from simcg.cost.step import StepCost
 from simcg.cost.table import ReplayModel
 from simcg.engines.sizes import sglang_prefill_sizes
 from simcg.errors import InputError
@@ -105,10 +106,12 @@ def test_startup_adds_up_over_buckets(sizes: tuple[int, ...], model: ReplayModel
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_bucket_costs_two_runs_one_capture_and_its_nodes(name: str) -> None:
-    """By hand: two eager steps, the issue of every op, capture and instantiation of each node."""
+    """By hand: two steps as issued before capture (compiled code where the backend compiles), the
+    issue of every op, capture and instantiation of each node.
+    """
     model, size = MODELS[name], 512
-    work = one_request([size])
-    times = model.eager.times(work)
+    issued = COMPILED if model.backend.compiles else EAGER
+    times = StepCost(model.forward, model.profile, issued).times(one_request([size]))
     costs = model.profile.startup
     per_node = costs.capture_per_node.value + costs.instantiate_per_node.value
     expected = 2 * int(times.ns[0]) + times.host_ns + round(model.replay.nodes * per_node)

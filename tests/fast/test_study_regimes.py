@@ -104,7 +104,7 @@ def test_sentences_name_what_they_rest_on() -> None:
         assert "certificate checked" in proof(result)
         assert f"{steps} prefill steps" in traffic_line(result)
         assert f"in {result.rounds} rounds: settled" in rests_on(result)[-1]
-    assert "no times" in traffic_line(plain)
+    assert "no times" not in traffic_line(plain)  # steps, not requests
     assert "busy at rate 1" in traffic_line(trace)
     assert not any("hold-out" in line for line in rests_on(plain))
     assert any("hold-out" in line for line in rests_on(trace))
