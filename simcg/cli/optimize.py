@@ -19,7 +19,7 @@ LIMITS = ("buckets", "ceiling", "include", "align", "max_memory", "max_startup")
 @click.command("optimize")
 @traffic_options
 @server_options
-@click.option("--buckets", type=click.IntRange(0, 4096), metavar="K",
+@click.option("--buckets", type=click.IntRange(0, 512), metavar="K",
               help="At most so many graphs.  [default: as many as the engine's default, fewer "
               "where they do as well]")  # fmt: skip
 @click.option("--ceiling", type=int, metavar="N", help="Exactly this largest size.")

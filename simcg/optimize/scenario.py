@@ -19,7 +19,7 @@ from simcg.ladder import Ladder
 from simcg.workload.requests import Requests
 from simcg.workload.steps import Steps
 
-LARGEST_CHUNK = 1 << 20
+LARGEST_CHUNK = 1 << 17
 """Tables have an entry a size, so chunks end here, far above what servers run."""
 
 

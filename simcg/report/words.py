@@ -11,6 +11,8 @@ from simcg.workload.steps import Steps
 
 NOTABLE = 0.01
 """A share of the steps worth a sentence."""
+WORTHWHILE = 0.005
+"""A share of the mean step time worth another ladder."""
 
 
 def heading(study: Study) -> str:
@@ -39,32 +41,34 @@ def traffic_line(study: Study) -> str:
 
 def verdict(study: Study) -> tuple[str, ...]:
     """What to do, first; then what else is worth knowing."""
-    gain, answer, default = study.gain, study.answer, study.default
-    graphs, usual = len(answer.score.ladder), len(default.ladder)
-    spans = interval(gain)
-    if gain.low > 0:
-        lines = [
-            f"use this ladder: mean step {percent(gain.share)} shorter than the engine's default "
-            f"({spans})",
-        ]
-        if graphs == 0:
-            saved = percent(gain.share)
-            lines = [f"capture no prefill graphs: mean step {saved} shorter ({spans})"]
-    elif graphs < usual and gain.high < 0 and gain.low > -2 * NEGLIGIBLE:
-        lines = [f"use this ladder: {graphs} graphs instead of {usual} do as well ({spans})"]
-    elif gain.high < 0:
-        lines = [f"keep the default: under these limits the best ladder is slower ({spans})"]
-    else:
-        lines = [f"keep the default: the gain of {percent(gain.share)} is not certain ({spans})"]
+    answer, default = study.answer, study.default
+    lines = [f"{_recommendation(study)} ({interval(study.gain)})"]
     if answer.score.eager_share > default.eager_share + NOTABLE:
         lines.append(
             "this counts on eager steps, with the profile's host costs; it still pays in an engine "
             f"whose host issues them up to {study.eager_host_margin:.1f} times slower"
         )
     fewer = study.no_loss
-    if fewer is not None and len(fewer.score.ladder) < usual:
+    if fewer is not None and len(fewer.score.ladder) < len(default.ladder):
         lines.append(_fewer(study, fewer))
     return tuple(lines)
+
+
+def _recommendation(study: Study) -> str:
+    """Change only for a gain that is certain and worth it, or for fewer graphs that do as well."""
+    gain, share = study.gain, percent(study.gain.share)
+    graphs, usual = len(study.answer.score.ladder), len(study.default.ladder)
+    if gain.low > 0 and gain.share >= WORTHWHILE:
+        if graphs == 0:
+            return f"capture no prefill graphs: mean step {share} shorter"
+        return f"use this ladder: mean step {share} shorter than the engine's default"
+    if gain.low <= 0 <= gain.high:
+        return f"keep the default: the gain of {share} is not certain"
+    if 0 < graphs < usual and gain.low > -2 * NEGLIGIBLE:
+        return f"use this ladder: {graphs} graphs instead of {usual} do as well"
+    if gain.low > 0:
+        return f"keep the default: a gain of {share} is certain but hardly worth a change"
+    return "keep the default: under these limits the best ladder is slower"
 
 
 def interval(gain: Gain) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from simcg.optimize.gain import MOST_MARGIN
 from simcg.optimize.study import NEGLIGIBLE, Study, study
-from simcg.report.words import interval, proof, regime, rests_on, traffic_line, verdict
+from simcg.report.words import WORTHWHILE, interval, proof, regime, rests_on, traffic_line, verdict
 from tests.studies import MIXED, drawn, on, scenario_of, steps_of, with_host_costs
 
 
@@ -73,10 +73,11 @@ def test_verdict_follows_the_interval(timed: bool) -> None:
         result = with_host(factor, timed=timed)
         first = verdict(result)[0]
         assert interval(result.gain) in first
-        if result.gain.low > 0:
+        if result.gain.low > 0 and result.gain.share >= WORTHWHILE:
             expected = ("use this ladder: mean step", "capture no prefill graphs")
-        elif result.gain.high < 0:
-            expected = ("keep the default: under these limits", "use this ladder:")
+        elif result.gain.low > 0 or result.gain.high < 0:
+            expected = ("keep the default: ", "use this ladder: ")
+            assert "mean step" not in first
         else:
             expected = ("keep the default: the gain of", "keep the default: the gain of")
         assert first.startswith(expected)
