@@ -7,6 +7,15 @@ class SimcgError(ValueError):
     """Base of every error that a user's input can cause; exit code 2, no traceback."""
 
 
+class Finding(str):
+    """What was found, in words: an error shows it without the quotes of a value."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
 class InputError(SimcgError):
     """A value that cannot be used: says where it stands, what it is and what was expected.
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
+from typing import NoReturn
 
 import click
 
@@ -43,24 +45,41 @@ def app() -> None:
 
 def main() -> None:
     """Run the command line; exit code 2 and one line for anything a user can get wrong."""
+    if sys.stdout is None:  # closed by the caller
+        _fail("standard output: it is closed, expected an open file or pipe", 2)
     if isinstance(sys.stdout, io.TextIOWrapper):  # an ASCII terminal must not end in a traceback
         sys.stdout.reconfigure(errors="replace")
     try:
-        sys.exit(app.main(standalone_mode=False) or 0)
+        code = app.main(standalone_mode=False) or 0
+        sys.stdout.flush()
     except SimcgError as error:
         _fail(str(error), 2)
-    except click.UsageError as error:
-        _fail(error.format_message(), 2)
+    except click.exceptions.NoArgsIsHelpError as error:
+        with suppress(OSError):
+            error.show()
+        code = 2
     except click.ClickException as error:
         _fail(error.format_message(), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         _fail("interrupted", 130)
-    except BrokenPipeError:  # the reader, such as head, has seen enough
+    except (BrokenPipeError, SystemExit):
+        # the reader, such as head, has seen enough; click and rich then exit by themselves
+        _discard_output()
+        code = 0
+    except OSError as error:  # a full disk: files that are read have errors of their own
+        _discard_output()
+        _fail(f"{error.filename or 'standard output'}: {error.strerror or error}", 2)
+    sys.exit(code)
+
+
+def _discard_output() -> None:
+    """Drop what is still buffered: Python would fail again when it flushes at its end."""
+    with suppress(io.UnsupportedOperation):  # a stream in memory has nothing to drop
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
 
 
-def _fail(text: str, code: int) -> None:
+def _fail(text: str, code: int) -> NoReturn:
     one_line = " ".join(text.split())
-    click.echo(f"simcg: error: {one_line}", err=True)
+    with suppress(OSError):  # where standard error is full, the exit code remains
+        click.echo(f"simcg: error: {one_line}", err=True)
     sys.exit(code)

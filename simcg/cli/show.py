@@ -28,7 +28,8 @@ def print_json(value: Any) -> None:
 @contextmanager
 def stages(enabled: bool = True) -> Iterator[Callable[[str], None]]:
     """A function that says what is being done, on a terminal's standard error only."""
-    if not (enabled and sys.stderr.isatty()):
+    # Python has no standard error where the caller closed it
+    if not (enabled and sys.stderr is not None and sys.stderr.isatty()):
         yield lambda _: None
         return
     with Console(stderr=True).status("reading") as status:

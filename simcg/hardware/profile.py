@@ -209,6 +209,8 @@ class HardwareProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     curves: tuple[Curve, ...] = ()
 
     def __post_init__(self) -> None:
+        if not self.name.strip() or not self.name.isprintable():
+            raise ValueError(f"name {self.name!r} is empty or has characters that do not print")
         known: dict[CurveKey, int] = {}
         for index, curve in enumerate(self.curves):
             first = known.setdefault(curve.key, index)

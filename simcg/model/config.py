@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,11 +10,17 @@ from typing import Any
 
 import msgspec
 
-from simcg.errors import InputError
+from simcg.errors import Finding, InputError
 from simcg.model.architecture import Architecture, LayerKind, WeightDtypes
 from simcg.model.ops import Dtype
 
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3", "qwen3_moe", "mixtral", "gpt_oss")
+DTYPES = ("bfloat16", "float16", "float32")
+ACTIVATIONS = (
+    "silu", "swish", "gelu", "gelu_10", "gelu_accurate", "gelu_fast", "gelu_new", "gelu_python",
+    "gelu_pytorch_tanh", "gelu_python_tanh", "quick_gelu",
+)  # fmt: skip
+"""Of the gate: one elementwise kernel, whichever of them it computes."""
 MAX_LAYERS = 10_000
 MAX_SIZE = 1 << 30
 """No model comes near these; they keep a mistyped size from filling the memory."""
@@ -31,12 +38,12 @@ def read_config(path: str | Path) -> Architecture:
     path = Path(path)
     file = path / "config.json" if path.is_dir() else path
     try:
-        raw = msgspec.json.decode(file.read_bytes())
+        raw = msgspec.json.decode(file.read_bytes().removeprefix(codecs.BOM_UTF8))
     except OSError as error:
-        reason = error.strerror or "unreadable"
+        reason = Finding(error.strerror or "unreadable")
         raise InputError(str(file), "", reason, "a readable config.json") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(str(file), "", str(error), "a JSON object") from None
+        raise InputError(str(file), "", Finding(error), "a JSON object") from None
     if not isinstance(raw, dict):
         raise InputError(str(file), "", raw, "a JSON object")
     name = file.resolve().parent.name if file.name == "config.json" else file.stem
@@ -71,6 +78,11 @@ class _Fields:
             raise self.fail(field, "true or false")
         return value
 
+    def check_word(self, field: str, known: tuple[str, ...]) -> None:
+        value = self.raw.get(field)
+        if value is not None and value not in known:
+            raise self.fail(field, "one of " + ", ".join(known))
+
     def items(self, field: str, kind: type, what: str) -> list[Any] | None:
         value = self.raw.get(field)
         if value is None:
@@ -84,6 +96,9 @@ def _architecture(fields: _Fields, name: str) -> Architecture:
     family = fields.raw.get("model_type")
     if not isinstance(family, str) or family not in FAMILIES:
         raise fields.fail("model_type", "a supported decoder: " + ", ".join(FAMILIES))
+    for field in ("torch_dtype", "dtype"):
+        fields.check_word(field, DTYPES)
+    fields.check_word("hidden_act", ACTIVATIONS)
     heads = fields.integer("num_attention_heads")
     hidden = fields.integer("hidden_size")
     kv_heads = fields.integer("num_key_value_heads", default=heads)

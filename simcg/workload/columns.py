@@ -57,22 +57,22 @@ def find_columns(
     """
     found: dict[str, str] = {}
     for role, name in (given or {}).items():
-        require(role in ROLES, "columns", role, name, f"a role: {', '.join(ROLES)}")
-        require(name in names, source, f"column for {role}", name, f"one of {_listed(names)}")
+        require(role in ROLES, "--columns", role, name, f"a role: {', '.join(ROLES)}")
+        require(name in names, source, f"--columns {role}", name, f"one of {_listed(names)}")
         found[role] = name
     taken = set(found.values())
-    require(len(taken) == len(found), "columns", "", dict(given or {}), "one column per role")
+    require(len(taken) == len(found), "--columns", "", dict(given or {}), "one column per role")
     for role in ROLES:
         if role in found:
             continue
         candidates = [n for n in names if n not in taken and _bare(n) in _KNOWN[role]]
         if len(candidates) > 1:
-            expected = f"one column for {role}; name it in columns"
+            expected = f"one column for {role}; name it with --columns {role}=NAME"
             raise InputError(source, "header", candidates, expected)
         if candidates:
             found[role] = candidates[0]
     if "prompt" not in found:
-        expected = "a column with prompt tokens (such as input_tokens); or name it in columns"
+        expected = "a column with prompt tokens, such as input_tokens (or --columns prompt=NAME)"
         raise InputError(source, "header", list(names), expected)
     return Columns(**found)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from simcg.arrays import Ints
+from simcg.workload.options import ReadOptions
 from simcg.workload.table import Table
 from simcg.workload.values import BadValueError, TimeColumn, parse_integers
 
@@ -30,6 +31,12 @@ def gather(table: Table, parsers: Mapping[str, Parser]) -> dict[str, Ints]:
 def integers(least: int, most: int) -> Parser:
     """A parser of integers within bounds."""
     return lambda values: parse_integers(values, least, most)
+
+
+def prompt_tokens(options: ReadOptions) -> Parser:
+    """A parser of prompt lengths; a refusal says where the longest accepted one comes from."""
+    why = "" if options.max_context is None else ", the model's context"
+    return lambda values: parse_integers(values, 1, options.most_prompt_tokens, why)
 
 
 def times(unit_ns: int) -> Parser:

@@ -8,8 +8,8 @@ from typing import cast
 import numpy as np
 
 from simcg.arrays import Ints
-from simcg.errors import InputError
-from simcg.workload.gather import gather, integers, since_first, times
+from simcg.errors import Finding, InputError
+from simcg.workload.gather import gather, integers, prompt_tokens, since_first, times
 from simcg.workload.options import ReadOptions
 from simcg.workload.prefix_cache import PrefixCache
 from simcg.workload.requests import MAX_TOKENS, Requests
@@ -36,7 +36,7 @@ def read_mooncake(table: Table, options: ReadOptions) -> Requests:
     shortens the prefill, by at most all but one token. Raises InputError.
     """
     parsers = {
-        "input_length": integers(1, options.most_prompt_tokens),
+        "input_length": prompt_tokens(options),
         "timestamp": times(_MILLISECOND_NS),
     }
     if "output_length" in table.names:
@@ -81,6 +81,6 @@ def _cached_tokens(table: Table, prompt: Ints, packed: Ints) -> Ints:
     if len(wrong):
         row = int(wrong[0])
         expected = f"{expected_blocks[row]}: one per {BLOCK_TOKENS} of {prompt[row]} tokens"
-        raise table.error(row, "hash_ids", f"{blocks[row]} hashes", expected)
+        raise table.error(row, "hash_ids", Finding(f"{blocks[row]} hashes"), expected)
     cached: Ints = np.minimum(hits * BLOCK_TOKENS, prompt - 1)
     return cached

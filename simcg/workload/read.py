@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from simcg.errors import InputError
+from simcg.errors import Finding, InputError
 from simcg.workload.formats import FORMATS, find_format
 from simcg.workload.options import ReadOptions
 from simcg.workload.requests import Requests
+from simcg.workload.source import source_name
 from simcg.workload.steps import Steps
 from simcg.workload.table import read_table
 
@@ -44,7 +45,7 @@ def read_requests(
         path, format=format, columns=columns, cache_tokens=cache_tokens, max_context=max_context
     )
     if isinstance(traffic, Steps):
-        raise InputError(str(path), "", "a histogram of steps", "requests")
+        raise InputError(source_name(path), "", Finding("a histogram of steps"), "requests")
     return traffic
 
 
@@ -54,7 +55,7 @@ def read_histogram(path: str | Path) -> Steps:
     options = ReadOptions()
     steps = find_format(table, "histogram", options).read(table, options)
     if not isinstance(steps, Steps):
-        raise InputError(str(path), "", "requests", "a histogram of steps")
+        raise InputError(source_name(path), "", Finding("requests"), "a histogram of steps")
     return steps
 
 

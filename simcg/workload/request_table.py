@@ -7,7 +7,7 @@ import numpy as np
 from simcg.arrays import Ints
 from simcg.errors import InputError
 from simcg.workload.columns import find_columns, unit_ns
-from simcg.workload.gather import Parser, gather, integers, since_first, times
+from simcg.workload.gather import Parser, gather, integers, prompt_tokens, since_first, times
 from simcg.workload.options import ReadOptions
 from simcg.workload.requests import MAX_TOKENS, Requests
 from simcg.workload.table import Table
@@ -25,7 +25,7 @@ def read_request_table(table: Table, options: ReadOptions) -> Requests:
     if options.cache_tokens is not None:
         expected = "no cache size: this input has no block hashes"
         raise InputError(table.source, "cache_tokens", options.cache_tokens, expected)
-    parsers: dict[str, Parser] = {columns.prompt: integers(1, options.most_prompt_tokens)}
+    parsers: dict[str, Parser] = {columns.prompt: prompt_tokens(options)}
     for name in (columns.output, columns.cached):
         if name is not None:
             parsers[name] = integers(0, MAX_TOKENS)

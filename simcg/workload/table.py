@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from simcg.errors import InputError
-from simcg.workload.source import read_utf8
+from simcg.errors import Finding, InputError
+from simcg.workload.source import read_utf8, source_name
 
 if TYPE_CHECKING:
     import _csv  # where the type of csv.reader's result lives
@@ -48,7 +48,8 @@ class Table:
             yield start, block
             start += len(block[0])
         if start == 0:
-            raise InputError(self.source, "", "no data rows", "at least one row after the header")
+            expected = "at least one row after the header"
+            raise InputError(self.source, "", Finding("no data rows"), expected)
 
     def error(self, row: int, name: str, value: object, expected: str) -> InputError:
         """The error for data row ``row`` (from 0), naming its line and column."""
@@ -73,14 +74,15 @@ class Table:
                 rows = list(islice(reader, _BLOCK_ROWS))
             except csv.Error as error:
                 where = f"line {reader.line_num}"
-                raise InputError(self.source, where, str(error), "CSV") from error
+                raise InputError(self.source, where, Finding(error), "CSV") from error
             if not rows:
                 return
             if set(map(len, rows)) != {width}:
                 bad = next(i for i, row in enumerate(rows) if len(row) != width)
                 got = f"{len(rows[bad])} fields" if rows[bad] else "a blank line"
                 where = f"line {self._csv_line(start + bad)}"
-                raise InputError(self.source, where, got, f"{width} fields, as in the header")
+                expected = f"{width} fields, as in the header"
+                raise InputError(self.source, where, Finding(got), expected)
             yield [[row[i] for row in rows] for i in indices]
             start += len(rows)
 
@@ -100,7 +102,8 @@ class Table:
             except KeyError as error:
                 index = next(i for i, row in enumerate(rows) if not row.keys() >= set(wanted))
                 missing = next(name for name in wanted if name not in rows[index])
-                raise self.error(start + index, missing, "no such field", "a value") from error
+                found = Finding("no such field")
+                raise self.error(start + index, missing, found, "a value") from error
             start += len(rows)
 
 
@@ -110,7 +113,7 @@ def read_table(path: str | Path) -> Table:
     Raises InputError for an unreadable or empty file and for a header with duplicate names.
     """
     data = read_utf8(path)
-    source = str(path)
+    source = source_name(path)
     if data.startswith((b"{", b"[")):
         first = _json_object(source, 0, data.split(b"\n", 1)[0])
         return Table(source, tuple(first), True, data)
@@ -118,7 +121,9 @@ def read_table(path: str | Path) -> Table:
     try:
         names = tuple(name.strip() for name in next(reader))
     except csv.Error as error:
-        raise InputError(source, "line 1", str(error), "a CSV header") from error
+        raise InputError(source, "line 1", Finding(error), "a CSV header") from error
+    if len(names) == 1 and any(mark in names[0] for mark in ";\t"):
+        raise InputError(source, "line 1", names[0], "commas (,) as the separator of columns")
     for index, name in enumerate(names):
         if name in names[:index]:
             raise InputError(source, "line 1", name, "column names that differ")
@@ -132,12 +137,12 @@ def _csv_reader(data: bytes) -> _csv.Reader:
 
 def _json_object(source: str, index: int, line: bytes) -> dict[str, object]:
     """The JSON object on one line; ``index`` counts lines from 0."""
+    where, text = f"line {index + 1}", line[:80].decode(errors="replace").rstrip("\r\n")
+    expected = "one JSON object a line (JSON lines)" + ("" if index else " or CSV")
     try:
         value = _decode_json(line)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        where, text = f"line {index + 1}", line[:80].decode(errors="replace")
-        raise InputError(source, where, text, f"a JSON object ({error})") from error
+        raise InputError(source, where, text, f"{expected} ({error})") from error
     if not isinstance(value, dict):
-        text = line[:80].decode(errors="replace")
-        raise InputError(source, f"line {index + 1}", text, "a JSON object")
+        raise InputError(source, where, text, expected)
     return value

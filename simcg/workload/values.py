@@ -29,12 +29,15 @@ class BadValueError(Exception):
         super().__init__(expected)
 
 
-def parse_integers(values: Sequence[object], least: int, most: int) -> Ints:
-    """Plain decimal integers from ``least`` to ``most``, as int64; BadValueError otherwise."""
+def parse_integers(values: Sequence[object], least: int, most: int, why: str = "") -> Ints:
+    """Plain decimal integers from ``least`` to ``most``, as int64; BadValueError otherwise.
+
+    ``why`` ends the text of the error: what ``most`` is.
+    """
     numbers = _plain_integers(values)
     if numbers is None or min(numbers) < least or max(numbers) > most:
         index = next(i for i, v in enumerate(values) if not _fits(v, least, most))
-        raise BadValueError(index, f"an integer from {least} to {most}")
+        raise BadValueError(index, f"an integer from {least} to {most}{why}")
     return np.array(numbers, dtype=np.int64)
 
 

@@ -38,12 +38,12 @@ CASES: list[tuple[str, tuple[str, ...]]] = [
     ("optimize none.csv", ("none.csv", "No such file")),
     ("optimize empty.csv", ("empty.csv", "an empty file")),
     ("optimize .", (".", "Is a directory")),
-    ("optimize -", ("-: got 'an empty file'",)),
-    ("optimize wrong.csv", ("wrong.csv, header", "['a', 'b']", "prompt tokens")),
+    ("optimize -", ("standard input: got an empty file",)),
+    ("optimize wrong.csv", ("wrong.csv, header", "['a', 'b']", "--columns prompt=NAME")),
     ("optimize negative.csv", ("negative.csv, line 4, input_tokens", "'-4'", "an integer from 1")),
     ("optimize fraction.csv", ("fraction.csv, line 4, input_tokens", "'1.5'")),
     ("optimize mixed.csv", ("mixed.csv, line 4, arrival_s", "'1.5'", "'2'")),
-    ("optimize long.csv", ("long.csv, line 3, input_tokens", "'50000'", "40960")),
+    ("optimize long.csv", ("long.csv, line 3, input_tokens", "'50000'", "40960, the model's")),
     ("optimize binary.csv", ("binary.csv, line 1", "UTF-8")),
     ("optimize cut.csv.gz", ("cut.csv.gz", "gzip cut short")),
     ("optimize large.csv", ("large.csv, tokens", "8193", "8192")),
@@ -83,8 +83,8 @@ CASES: list[tuple[str, tuple[str, ...]]] = [
     ("optimize --columns prompt=a", ("--columns", "a file that it describes")),
     ("optimize --cache-tokens 5", ("--cache-tokens", "a file that it describes")),
     ("optimize good.csv --columns prompt", ("--columns", "'prompt'", "ROLE=NAME")),
-    ("optimize good.csv --columns prompt=x", ("good.csv", "'x'", "'input_tokens'")),
-    ("optimize good.csv --columns word=input_tokens", ("columns, word", "a role")),
+    ("optimize good.csv --columns prompt=x", (", --columns prompt", "'x'", "'input_tokens'")),
+    ("optimize good.csv --columns word=input_tokens", ("--columns, word", "a role")),
     ("optimize good.csv --columns prompt=a,prompt=b", ("--columns", "names a role twice")),
     ("optimize hist.csv --cache-tokens 5", ("hist.csv, cache_tokens", "no requests")),
     ("optimize good.csv --buckets -1", ("--buckets", "-1")),
@@ -165,8 +165,10 @@ def test_bad_traffic_is_refused_alike(command: str) -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_bad_standard_input_is_refused() -> None:
-    """Standard input is read like a file, and named - in the error."""
-    check_refusal(run_cli("optimize", "-", stdin=FILES["negative.csv"]), ("-, line 4", "'-4'"))
+    """Standard input is read like a file, and called so in the error."""
+    check_refusal(
+        run_cli("optimize", "-", stdin=FILES["negative.csv"]), ("standard input, line 4", "'-4'")
+    )
 
 
 def spoiled(path: str, value: Any) -> bytes:
@@ -203,6 +205,7 @@ def spoiled(path: str, value: Any) -> bytes:
         ("gpu.memory_bandwidth.value", 0.0, ("gpu", "memory_bandwidth")),
         ("gpu.sms.value", 0.0, ("gpu", "sms")),
         ("name", 5, ("name",)),
+        ("name", "", ("name ''",)),
         ("extra", 5, ("extra",)),
     ],
 )

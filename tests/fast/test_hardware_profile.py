@@ -108,6 +108,8 @@ def test_only_the_measured_profile_claims_measurements() -> None:
 
 
 BAD: dict[str, tuple[str, object, str]] = {
+    "no name": ("name", " ", "name ' ' is empty"),
+    "name that does not print": ("name", "h\x07", "characters that do not print"),
     "missing field": ("gaps", ..., "`gaps`"),
     "missing value": ("gpu.sms.value", ..., "$.gpu.sms"),
     "null": ("gpu.sms.value", None, "$.gpu.sms.value"),

@@ -84,6 +84,17 @@ def test_families_differ_as_their_published_code_does(tmp_path: Path) -> None:
     assert tied.active_params == base.active_params
 
 
+def test_spellings_that_change_nothing(tmp_path: Path) -> None:
+    """A byte-order mark, the stored type and the gate's activation leave the model as it is."""
+    base = read(tmp_path, LLAMA)
+    for more in ({"torch_dtype": "float16"}, {"dtype": "bfloat16", "hidden_act": "gelu_new"}):
+        assert read(tmp_path, LLAMA | more) == base
+    assert read(tmp_path, LLAMA | {"torch_dtype": None, "hidden_act": None}) == base
+    file = write(tmp_path, LLAMA)
+    file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
+    assert read_config(file) == base
+
+
 def test_layer_kinds_follow_the_config(tmp_path: Path) -> None:
     """Windows and expert layers are read per layer, from new and old fields."""
     oss = read(tmp_path, OSS)
@@ -136,6 +147,10 @@ def test_quantisation_is_read_part_by_part(tmp_path: Path) -> None:
             ["modules_to_not_convert", "every layer"],
         ),
         (LLAMA | {"model_type": "deepseek_v3"}, ["model_type", "deepseek_v3", *FAMILIES]),
+        (LLAMA | {"torch_dtype": "foo"}, ["torch_dtype", "'foo'", "bfloat16, float16, float32"]),
+        (LLAMA | {"dtype": 16}, [", dtype", "16", "bfloat16, float16, float32"]),
+        (LLAMA | {"hidden_act": "foo"}, ["hidden_act", "'foo'", "one of silu"]),
+        (LLAMA | {"hidden_act": ["silu"]}, ["hidden_act", "['silu']", "one of silu"]),
         ({}, ["model_type", "None"]),
         ([], ["a JSON object"]),
     ],

@@ -20,7 +20,7 @@ def _refusal(tmp_path: Path, content: str | bytes, **options: object) -> InputEr
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     with pytest.raises(InputError) as caught:
         read_traffic(path, **options)  # type: ignore[arg-type]  # the table below holds any option
-    assert caught.value.source in (str(path), "columns", "format", "cache_tokens", "max_context")
+    assert caught.value.source in (str(path), "--columns", "format", "cache_tokens", "max_context")
     assert "\n" not in str(caught.value)
     return caught.value
 
@@ -35,7 +35,7 @@ def _moon(**fields: object) -> str:
     [
         ("", "", "an empty file"),
         ("\r\n \n", "", "an empty file"),
-        (HEAD, "", "no data rows"),
+        (HEAD, "", "got no data rows, expected at least one row"),
         (HEAD + "1,0,5", "line 2, input_tokens", "'0'"),
         (GOOD + "3,-4,5", "line 4, input_tokens", "'-4'"),
         (GOOD + "3,4.0,5", "line 4, input_tokens", "'4.0'"),
@@ -68,28 +68,44 @@ def _moon(**fields: object) -> str:
             "zone",
         ),
         ("a,b,a\n1,2,3", "line 1", "'a'"),
-        ("a,b\n1,2", "header", "prompt tokens"),
+        ("arrival_s;input_tokens\n1;2", "line 1", "commas (,) as the separator"),
+        ("arrival_s\tinput_tokens\n1\t2", "line 1", "commas (,) as the separator"),
+        ("a,b\n1,2", "header", "--columns prompt=NAME"),
         ('"input\ntokens"\n0', "line 3, 'input\\ntokens'", "'0'"),
         ("374,44\n374,45", "header", "prompt tokens"),
         ("input_tokens,prompt_tokens\n1,2", "header", "one column for prompt"),
-        ("time,timestamp,input_tokens\n1,2,3", "header", "one column for arrival"),
+        (
+            "time,timestamp,input_tokens\n1,2,3",
+            "header",
+            "one column for arrival; name it with --columns arrival=NAME",
+        ),
         ("tokens,count,input_tokens\n1,2,3", "header", "not both"),
         ("tokens,count\n0,2", "line 2, tokens", "'0'"),
         ("tokens,count\n1,0", "line 2, count", "'0'"),
         ("tokens,count,requests\n3,1,4", "line 2, requests", "at most the step's 3"),
         ("tokens,count\n" + f"9,{2**40}\n9,{2**41}", "line 3, count", "integer"),
         ("input_tokens,cached_tokens\n5,4\n5,5", "line 3, cached_tokens", "at least one"),
-        ("[1, 2]", "line 1", "a JSON object"),
-        ('{"input_tokens": 1}\n[2]', "line 2", "a JSON object"),
-        ('{"input_tokens": 1}\n{"input_tokens": 1', "line 2", "a JSON object"),
-        ('{"input_tokens": 1}{"input_tokens": 2}', "line 1", "a JSON object"),
-        ('{"input_tokens": 1}\n\n{"input_tokens": 2}', "line 2", "a JSON object"),
+        ('{\n  "model_type": "llama"\n}', "line 1", "got '{', expected one JSON object a line"),
+        ("{\n}", "line 1", "(JSON lines) or CSV"),
+        ("[1, 2]", "line 1", "one JSON object a line (JSON lines)"),
+        ('{"input_tokens": 1}\n[2]', "line 2", "one JSON object a line (JSON lines)"),
+        (
+            '{"input_tokens": 1}\n{"input_tokens": 1',
+            "line 2",
+            "one JSON object a line (JSON lines)",
+        ),
+        ('{"input_tokens": 1}{"input_tokens": 2}', "line 1", "one JSON object a line (JSON lines)"),
+        (
+            '{"input_tokens": 1}\n\n{"input_tokens": 2}',
+            "line 2",
+            "one JSON object a line (JSON lines)",
+        ),
         ('{"input_tokens": 1}\n{"other": 2}', "line 2, input_tokens", "no such field"),
         ('{"input_tokens": 1}\n{"input_tokens": true}', "line 2, input_tokens", "True"),
         ('{"input_tokens": 1}\n{"input_tokens": null}', "line 2, input_tokens", "None"),
         ('{"input_tokens": 1}\n{"input_tokens": 1.5}', "line 2, input_tokens", "1.5"),
-        ('{"input_tokens": 1' + "0" * 5000 + "}", "line 1", "a JSON object"),
-        ('{"input_tokens": ' + "[" * 100_000, "line 1", "a JSON object"),
+        ('{"input_tokens": 1' + "0" * 5000 + "}", "line 1", "one JSON object a line (JSON lines)"),
+        ('{"input_tokens": ' + "[" * 100_000, "line 1", "one JSON object a line (JSON lines)"),
         ('{"timestamp": 0, "input_length": 5}', "fields", "mooncake (ms) or table (seconds)"),
         (_moon(hash_ids=[1]), "line 2, hash_ids", "1 hashes"),
         (_moon(hash_ids=["a", 2]), "line 2, hash_ids", "a list of integers"),
@@ -124,7 +140,10 @@ def test_refusals(tmp_path: Path, content: str | bytes, where: str, says: str) -
         ({"cache_tokens": 512}, "no block hashes"),
         ({"cache_tokens": -1}, "an integer >= 0"),
         ({"max_context": 0}, "an integer from 1"),
-        ({"max_context": 19}, "line 3, input_tokens: got '20', expected an integer from 1 to 19"),
+        (
+            {"max_context": 19},
+            "line 3, input_tokens: got '20', expected an integer from 1 to 19, the model's context",
+        ),
     ],
 )
 def test_bad_options(tmp_path: Path, options: dict[str, object], says: str) -> None:
@@ -138,6 +157,15 @@ def test_unreadable_paths(tmp_path: Path) -> None:
         with pytest.raises(InputError) as caught:
             read_requests(path)
         assert caught.value.source == str(path)
+    with pytest.raises(InputError, match="traffic: got '', expected a file's path"):
+        read_requests("")
+
+
+def test_closed_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Standard input that the caller closed is refused by its name."""
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(InputError, match="standard input: got a closed one, expected an open one"):
+        read_requests("-")
 
 
 def test_wrong_door(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(AZURE.encode())))
     requests = read_requests("-")
     assert _columns(requests) == AZURE_COLUMNS
-    assert requests.source == "-"
+    assert requests.source == "standard input"
 
 
 @pytest.mark.parametrize(
