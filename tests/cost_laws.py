@@ -181,8 +181,8 @@ def roofline_ns(profile: HardwareProfile, shape: Shape, rows: int) -> float:
         return gpu.peak_flops["bf16"].value
 
     def waves(tiles: float) -> float:
-        # a wave that is not filled is shortened (see PARTIAL_WAVE)
-        return float(-(-tiles // sms)) if tiles >= sms else float((tiles / sms) ** (2 / 3))
+        # the last wave, which is not filled, is shortened (see PARTIAL_WAVE)
+        return float(tiles // sms + (tiles / sms - tiles // sms) ** (2 / 3))
 
     columns = -(-getattr(shape, "n", 1) // 128)
     tiles: float
@@ -195,7 +195,7 @@ def roofline_ns(profile: HardwareProfile, shape: Shape, rows: int) -> float:
     elif isinstance(shape, GroupedGemm):
         routed = rows * shape.top_k
         touched = shape.experts * (1 - (1 - shape.top_k / shape.experts) ** rows)
-        tiles = -(-(touched * -(-routed / touched // 128)) // 1) * columns
+        tiles = touched * max(1.0, routed / touched / 128 + 0.5) * columns
         rate = peak(shape.activations) * roof.grouped_compute.value
         one = 2 * 128 * 128 * shape.k / (rate / sms)
         moved = touched * shape.k * shape.n * DTYPE_BITS[shape.weights] / 8

@@ -23,6 +23,7 @@ from simcg.workload.steps import Steps
 SERVER: dict[str, Any] = {
     "max_chunk": 1024, "model": "qwen3-8b", "hardware": "h200", "tp": 1, "dtype": None,
     "engine": "sglang", "backend": None, "slots": None, "rate": 1.0, "max_requests": None,
+    "max_num_seqs": None,
 }  # fmt: skip
 
 MIXED = {3: 40, 17: 30, 100: 25, 130: 9, 200: 12, 333: 7, 500: 20, 640: 5, 900: 4, 1024: 6}

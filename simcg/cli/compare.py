@@ -59,6 +59,11 @@ def _print(scenario: Scenario, scores: list[tuple[str, LadderScore]]) -> None:
     from simcg.report.tables import ladders_table  # noqa: PLC0415  # JSON does not need it
 
     out = console()
+    model, engine = scenario.model, scenario.engine
+    out.print(
+        f"{model.forward.name} on {model.profile.name}, {engine.name} {engine.version}, backend "
+        f"{model.backend.name}, chunk {scenario.max_chunk}; {scenario.traffic.source}"
+    )
     for at in range(0, len(scores), 5):  # five columns fit the width
         out.print(ladders_table(scores[at : at + 5], None))
         out.print()

@@ -104,7 +104,10 @@ def _print(result: Study, with_buckets: bool) -> None:
         out.print(f"note: {line}")
     out.print()
     flags = scenario.engine.flags(ladder, scenario.model.backend)
-    out.print(f"flags for {scenario.engine.name} {scenario.engine.version}:", style="bold")
+    kept = words.recommendation(result)[0] == "keep_default"
+    which = "this ladder, not recommended over the default" if kept else "this ladder"
+    name = f"{scenario.engine.name} {scenario.engine.version}"
+    out.print(f"flags of {name} for {which}:", style="bold")
     click.echo(flags)  # never wrapped: it is there to be pasted
     fewest = result.no_loss
     if fewest is not None and len(fewest.score.ladder) < len(ladder):

@@ -120,6 +120,9 @@ server_options = apply(
                  "[default: the engine's]"),
     click.option("--rate", type=float, default=1.0, show_default=True,
                  help="Arrivals so many times faster than the trace."),
+    click.option("--max-num-seqs", type=click.IntRange(1), metavar="N",
+                 help="Most requests that decode together; vLLM's one list serves them too.  "
+                 "[default: not known, so all of vLLM's default sizes are kept]"),
     click.option("--max-requests", type=click.IntRange(1), metavar="N",
                  help="Most requests of a step.  [default: no limit]"),
 )  # fmt: skip

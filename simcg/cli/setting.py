@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from simcg.backend import CaptureBackend, backend_named
@@ -12,8 +12,11 @@ from simcg.cost.table import ReplayModel
 from simcg.engines import Deployment, Engine, engine_named
 from simcg.errors import InputError
 from simcg.hardware.catalog import load_profile
+from simcg.hardware.profile import HardwareProfile
+from simcg.model.architecture import Architecture
 from simcg.model.catalog import load_architecture
 from simcg.model.forward import forward_pass
+from simcg.model.ops import Dtype
 from simcg.optimize.scenario import Limits, Scenario
 from simcg.workload.builtin import builtin_workload, workload_names
 from simcg.workload.read import read_traffic
@@ -94,15 +97,17 @@ def scenario_from(
     chunk = server["max_chunk"]
     if backend.uses_slots and slots is None and chunk >= 1:
         slots = engine.default_slots(chunk)
+    profile = load_profile(server["hardware"])
+    _check_fit(arch, server["tp"], server["dtype"], profile)
     model = ReplayModel(
         forward=forward_pass(arch, tp=server["tp"], dtype=server["dtype"]),
-        profile=load_profile(server["hardware"]),
+        profile=profile,
         backend=backend,
         fallback=engine.fallback_backend,
         slots=slots,
     )
     blackwell = model.profile.name in ("b200", "gb200", "b300", "gb300")
-    deployment = Deployment(is_datacenter_blackwell=blackwell)
+    deployment = Deployment(max_num_seqs=server["max_num_seqs"], is_datacenter_blackwell=blackwell)
     return Scenario(
         engine=engine,
         model=model,
@@ -111,8 +116,23 @@ def scenario_from(
         rate=server["rate"],
         max_requests=server["max_requests"],
         limits=limits,
-        deployment=replace(deployment, max_num_seqs=server["max_requests"] or 256),
+        deployment=deployment,
     )
+
+
+def _check_fit(arch: Architecture, tp: int, dtype: Dtype | None, profile: HardwareProfile) -> None:
+    """The GPU computes in that type and holds the weights; ``InputError`` says which does not."""
+    needs = {"fp8": "fp8", "nvfp4": "fp4"}.get(dtype or "")
+    units = {str(name) for name in profile.gpu.peak_flops}
+    if needs is not None and needs not in units:
+        raise InputError("--dtype", "", dtype, f"a type that {profile.name} computes in: "
+                         + ", ".join(sorted(units)))  # fmt: skip
+    stored = (arch if dtype is None else arch.with_weights(dtype)).weight_bytes(tp)
+    room = int(profile.gpu.memory_bytes.value)
+    if stored > room:
+        raise InputError("--tp", "", tp, f"more ranks, or a smaller --dtype: {arch.name} has "
+                         f"{stored / 2**30:.0f} GiB of weights a rank, {profile.name} holds "
+                         f"{room / 2**30:.0f} GiB")  # fmt: skip
 
 
 def _backend(engine: Engine, name: str | None) -> CaptureBackend:

@@ -114,7 +114,9 @@ class Kernels:
         roof, rate = self.profile.roofline, self._flops(shape.activations)
         routed = rows.astype(np.float64) * shape.top_k
         touched = shape.experts * (1 - (1 - shape.top_k / shape.experts) ** rows)
-        tiles = np.ceil(touched * np.ceil(routed / touched / TILE)) * -(-shape.n // TILE)
+        # routing is uneven: an expert's rows end half a tile past an edge in the mean
+        per_expert = np.maximum(1.0, routed / touched / TILE + 0.5)
+        tiles = np.asarray(touched * per_expert, dtype=np.float64) * -(-shape.n // TILE)
         flops = 2.0 * TILE * TILE * shape.k
         compute = self._waves(tiles, flops, rate * roof.grouped_compute.value)
         stored = touched * shape.k * shape.n * DTYPE_BITS[shape.weights] / 8
@@ -176,12 +178,13 @@ class Kernels:
     def _waves(self, tiles: Ints | Floats, flops: float | Floats, rate: float) -> Floats:
         """Tiles fill the SMs wave by wave; a wave lasts as long as one tile on one SM, in ns.
 
-        A wave that the tiles do not fill is shortened: kernels then take smaller tiles or split
-        them, and reach PARTIAL_WAVE of what a perfect split would.
+        The last wave is shortened where the tiles do not fill it: kernels then take smaller tiles
+        or split them, and reach PARTIAL_WAVE of what a perfect split would.
         """
         sms = self.profile.gpu.sms.value
         filled = np.asarray(tiles / sms, dtype=np.float64)
-        waves = np.where(filled < 1, filled**PARTIAL_WAVE, np.ceil(filled))
+        whole = np.floor(filled)
+        waves = whole + (filled - whole) ** PARTIAL_WAVE
         out: Floats = waves * (flops / (rate / sms)) * 1e9
         return out
 

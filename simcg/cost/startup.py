@@ -37,7 +37,7 @@ def startup(sizes: tuple[int, ...], model: ReplayModel) -> Startup:
     """
     per_layer = model.profile.startup.compile_per_layer.value
     layers = len(model.forward.layers)
-    compiles = model.backend.compiles or model.fallback.compiles
+    compiles = (model.backend.compiles and bool(sizes)) or model.fallback.compiles
     compile_ns = round(per_layer * layers) if compiles else 0
     if not sizes:
         return Startup(0, compile_ns)

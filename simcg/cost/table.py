@@ -8,8 +8,9 @@ in between it is an approximation, whose error ``exact_step_ns`` measures on any
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
 
 from simcg.arrays import Ints
@@ -17,7 +18,7 @@ from simcg.backend import CaptureBackend
 from simcg.cost.kernels import Work
 from simcg.cost.smooth import Smoothed, smooth_noise
 from simcg.cost.step import OpTimes, StepCost
-from simcg.hardware.profile import HardwareProfile
+from simcg.hardware.profile import Figure, HardwareProfile
 from simcg.ladder import EAGER_INDEX, AdmissionRule, Ladder, dispatch
 from simcg.model.ops import ForwardPass
 from simcg.provenance import Provenance, weakest
@@ -55,6 +56,17 @@ class CostTable:
     def max_tokens(self) -> int:
         """N."""
         return len(self.replay_ns) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Slower:
+    """What if these took so many times as long? ``replay_host``: launches, breaks and guards."""
+
+    kernels: float = 1.0
+    replay_host: float = 1.0
+
+
+AS_PRICED = Slower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,24 +129,40 @@ def exact_step_ns(
     model: ReplayModel,
     ladder: Ladder,
     rule: AdmissionRule,
-    device_scale: float = 1.0,
+    slower: Slower = AS_PRICED,
 ) -> tuple[Ints, Ints]:
-    """Each step's time by the full timeline under this ladder, and its bucket's index.
-
-    ``device_scale``: as if every kernel took so many times longer.
-    """
+    """Each step's time by the full timeline under this ladder, and its bucket's index."""
     chosen = dispatch(ladder, rule, steps.tokens, steps.requests)
     rows = steps.tokens.copy()
     replays = chosen != EAGER_INDEX
     rows[replays] = np.array(ladder.sizes, dtype=np.int64)[chosen[replays]]
 
     def times(cost: StepCost, work: Work) -> Ints:
-        return cost.times_from(OpTimes(model.profile, work, device_scale)).ns
+        return cost.times_from(OpTimes(model.profile, work, slower.kernels)).ns
 
     ns = times(model.eager, work_of_steps(steps, steps.tokens))
     if replays.any():
-        ns = np.where(replays, times(model.replay, work_of_steps(steps, rows, model.slots)), ns)
+        replay = replace(model.replay, profile=with_replay_host(model.profile, slower.replay_host))
+        ns = np.where(replays, times(replay, work_of_steps(steps, rows, model.slots)), ns)
     return ns, chosen
+
+
+def with_replay_host(profile: HardwareProfile, factor: float) -> HardwareProfile:
+    """The profile with a host that takes ``factor`` times as long for what a replay asks of it."""
+    if factor == 1.0:
+        return profile
+    host = profile.host
+
+    def scaled(figure: Figure) -> Figure:
+        return msgspec.structs.replace(figure, value=figure.value * factor)
+
+    changed = msgspec.structs.replace(
+        host,
+        break_body=scaled(host.break_body),
+        piece=scaled(host.piece),
+        replay=tuple(map(scaled, host.replay)),
+    )
+    return msgspec.structs.replace(profile, host=changed)
 
 
 def _mean_work(steps: Steps, max_tokens: int, slots: int | None) -> Work:

@@ -80,14 +80,14 @@ def fold_repeats(keys: Sequence[K]) -> list[tuple[tuple[K, ...], int]]:
         for period in range(1, (end - at) // 2 + 1):
             if keys[at] != keys[at + period]:
                 continue
+            if period < best_cover and period % best == 0:
+                continue  # inside the best run a multiple of its period covers no more
             unit = keys[at : at + period]
             stop = at + period
             while keys[stop : stop + period] == unit:
                 stop += period
             if stop - at > max(best_cover, period):
                 best, best_cover = period, stop - at
-            if 2 * best_cover > end - at:
-                break  # nothing longer can cover more than what a multiple of it would
         runs.append((tuple(keys[at : at + best]), best_cover // best))
         at += best_cover
     return runs

@@ -19,10 +19,11 @@ class Deployment:
 
     ``query_len``: tokens a request adds in one decode step (draft tokens + 1).
     ``is_mla``: the model uses multi-head latent attention.
-    ``max_num_seqs`` 256 is assumed: vLLM's own default depends on the GPU.
+    ``max_num_seqs`` None: not known, as vLLM's own default depends on the GPU; the default list is
+    then that of 256 or more, and all of it may serve decode.
     """
 
-    max_num_seqs: int = 256
+    max_num_seqs: int | None = None
     query_len: int = 1
     attention_dp_size: int = 1
     is_mla: bool = False
@@ -31,7 +32,7 @@ class Deployment:
     def __post_init__(self) -> None:
         for name in ("max_num_seqs", "query_len", "attention_dp_size"):
             value = getattr(self, name)
-            require(value >= 1, "Deployment", name, value, "an integer >= 1")
+            require(value is None or value >= 1, "Deployment", name, value, "an integer >= 1")
 
 
 PLAIN_DEPLOYMENT = Deployment()

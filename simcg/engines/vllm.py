@@ -18,6 +18,8 @@ from simcg.ladder import AdmissionRule, Ladder
 
 SUPPORTED: tuple[int, int] = (0, 33)
 NEWEST: Release = (0, 33, 0)
+ASSUMED_MAX_NUM_SEQS = 256
+"""From here on the default list does not grow, but on data-centre Blackwell (512)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ class VLLM:
         return Ladder.of(
             vllm_sizes(
                 max_chunk,
-                deployment.max_num_seqs,
+                deployment.max_num_seqs or ASSUMED_MAX_NUM_SEQS,
                 deployment.query_len,
                 deployment.is_datacenter_blackwell,
             )
@@ -101,8 +103,11 @@ class VLLM:
         self, max_chunk: int, deployment: Deployment = PLAIN_DEPLOYMENT
     ) -> tuple[int, ...]:
         """The default sizes up to the tokens of a full decode batch: one list serves both modes."""
+        sizes = self.default_ladder(max_chunk, deployment).sizes
+        if deployment.max_num_seqs is None:
+            return sizes
         full = deployment.max_num_seqs * deployment.query_len
-        return tuple(n for n in self.default_ladder(max_chunk, deployment).sizes if n <= full)
+        return tuple(n for n in sizes if n <= full)
 
     def reserve_bytes(
         self, ladder: Ladder, deployment: Deployment = PLAIN_DEPLOYMENT

@@ -57,6 +57,7 @@ def _posed(
         required=limits.required,
         max_ratio=None if rule is None else rule.max_ratio,
         eager_if_cheaper=rule is None,
+        top_by_count=limits.top_by_count,
     )
     apart = count * table.attention_ns + (table.steps.count - count) * table.eager_own_ns
     return Posed(problem, int(apart.sum()))

@@ -65,6 +65,10 @@ def _check_legal(problem: LadderProblem, ladder: tuple[int, ...], claim: Certifi
         reject(f"the ladder lacks the required sizes {sorted(missing)}")
     if ladder and not problem.tops[ladder[-1]]:
         reject(f"{ladder[-1]} may not be the ceiling")
+    if ladder and problem.top_by_count:
+        tops = dict(enumerate(problem.top_by_count))
+        if ladder[-1] > tops.get(len(ladder), 0):
+            reject(f"{ladder[-1]} may not be the ceiling of {len(ladder)} buckets")
     count, limit = len(ladder), claim.max_buckets
     if count > limit or (claim.exactly and count != limit):
         reject(f"the ladder has {count} buckets, the claim is about {limit}")
@@ -113,6 +117,11 @@ def _check_optimal(view: View, count: int, cost: int, certificate: Certificate) 
         is_top &= view.sizes >= problem.required[-1]
     at_top = certificate.potentials[:, is_top]
     totals = np.where(at_top == UNREACHABLE, UNREACHABLE, at_top + tail[is_top])
+    if problem.top_by_count:
+        most = np.zeros(len(totals), dtype=np.int64)
+        given = problem.top_by_count[: len(totals)]
+        most[: len(given)] = given
+        totals[view.sizes[is_top][None, :] > most[:, None]] = UNREACHABLE
     least = [int(row.min(initial=UNREACHABLE)) for row in totals]
     least[0] = UNREACHABLE if problem.required else int(view.eager_upto[-1])
     if least[count] != cost:

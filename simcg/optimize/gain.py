@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from simcg.arrays import Floats, Ints
-from simcg.cost.table import ReplayModel, exact_step_ns
+from simcg.cost.table import ReplayModel, Slower, exact_step_ns
 from simcg.optimize.score import LadderScore
 from simcg.provenance import RELATIVE_ERROR, Provenance
 from simcg.workload.step_sets import time_blocks
@@ -39,7 +39,7 @@ class Gain:
 
     ``low``, ``high``: 95 % interval with everything in it.  ``traffic``: the part from drawing
     time blocks again.  ``shape``, ``balance``: half-widths from the cost model: sizes off against
-    each other, and the host against the GPU.
+    each other; kernels against the host, and the host's part of replays against the rest.
     """
 
     share: float
@@ -73,15 +73,16 @@ class GainJudge:
         share = 1 - _total(better.step_ns, self.counted) / _total(base.step_ns, self.counted)
         traffic = _traffic_interval(base, better, self.counted, self.timed)
         error = RELATIVE_ERROR[self.provenance]
-        slower = [self._scaled(s, 1 + error) for s in (base, better)]
-        faster = [self._scaled(s, 1 / (1 + error)) for s in (base, better)]
+        more, less = 1 + error, 1 / (1 + error)
+        cases = (Slower(more), Slower(less), Slower(1.0, more), Slower(1.0, less))
+        times = [[self._if(s, slower) for s in (base, better)] for slower in cases]
         balance = max(
             abs(1 - _total(new, self.counted) / _total(old, self.counted) - share)
-            for old, new in (slower, faster)
+            for old, new in times
         )
         moved = [
             (slow - scored.step_ns) / error
-            for slow, scored in zip(slower, (base, better), strict=True)
+            for slow, scored in zip(times[0], (base, better), strict=True)
         ]
         sensitivity = _shape_sensitivity((base, better), moved, self.counted)
         shape = 1.96 * SHAPE_ERROR[self.provenance] * sensitivity
@@ -89,10 +90,9 @@ class GainJudge:
         above = math.hypot(traffic[1] - share, shape, balance)
         return Gain(share, share - below, share + above, traffic, shape, balance)
 
-    def _scaled(self, scored: LadderScore, factor: float) -> Ints:
-        """Each step's time if every kernel took ``factor`` times as long."""
-        ladder, rule = scored.ladder, scored.rule
-        return exact_step_ns(self.counted, self.model, ladder, rule, factor)[0]
+    def _if(self, scored: LadderScore, slower: Slower) -> Ints:
+        """Each step's time if some costs were off."""
+        return exact_step_ns(self.counted, self.model, scored.ladder, scored.rule, slower)[0]
 
 
 def _total(step_ns: Ints, counted: Steps) -> float:

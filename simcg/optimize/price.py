@@ -14,6 +14,8 @@ def has_price(problem: LadderProblem) -> bool:
     in k. A tail that starts at any top must be dearer than every bucket, unless the top is fixed;
     and with a top, every larger allowed size must be a top as well.
     """
+    if problem.top_by_count:
+        return False
     allowed = problem.allowed.copy()
     allowed[0] = False
     tops = allowed & problem.tops

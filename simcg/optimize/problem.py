@@ -26,6 +26,8 @@ class LadderProblem:
     ``max_ratio``: hard guard, eager when T > max_ratio * n.  ``eager_if_cheaper``: each size
     runs eager where that is cheaper than its bucket (the research rule).
     ``allowed[T]``: sizes that may be captured.  ``tops[T]``: sizes that may be the ceiling.
+    ``top_by_count[k]``: the largest ceiling of a ladder of exactly k buckets, 0 where there may be
+    none (and beyond its end); empty where the number of buckets does not limit the ceiling.
     ``required``: sizes that must be captured, ascending.  Steps above the ceiling run eager.
     """
 
@@ -38,6 +40,7 @@ class LadderProblem:
     required: tuple[int, ...] = ()
     max_ratio: Fraction | None = None
     eager_if_cheaper: bool = False
+    top_by_count: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         size = len(self.weights)
@@ -60,6 +63,12 @@ class LadderProblem:
         worst = self._worst_cost_ns()
         small = worst < COST_LIMIT_NS
         require(small, "LadderProblem", "total cost", worst, "less than 2**59 ns in the worst case")
+
+    def largest_top(self, buckets: int) -> int:
+        """The largest ceiling that a ladder of exactly ``buckets`` >= 1 buckets may have."""
+        if not self.top_by_count:
+            return self.max_tokens
+        return self.top_by_count[buckets] if buckets < len(self.top_by_count) else 0
 
     def _worst_cost_ns(self) -> float:
         """An upper bound on the absolute cost of any ladder, as a float (it may exceed int64)."""

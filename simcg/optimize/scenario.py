@@ -79,12 +79,16 @@ def check_chunk(max_chunk: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """The limits as the solver takes them: how many, which sizes, which tops, which always."""
+    """The limits as the solver takes them: how many, which sizes, which tops, which always.
+
+    ``top_by_count``: as in ``LadderProblem``, from the memory limit.
+    """
 
     max_buckets: int
     allowed: Bools
     tops: Bools
     required: tuple[int, ...]
+    top_by_count: tuple[int, ...] = ()
 
 
 def choices(scenario: Scenario, requests: int) -> Choices:
@@ -119,9 +123,8 @@ def choices(scenario: Scenario, requests: int) -> Choices:
         if required[-1] > limits.ceiling:
             why = _demand(scenario, required[-1])
             raise SimcgError(f"--ceiling {limits.ceiling} contradicts {why}: it is larger")
-    if limits.memory_bytes is not None:
-        buckets, tops = _within_memory(scenario, buckets, required, tops, requests)
-    return Choices(buckets, allowed, tops, required)
+    top_by_count = _within_memory(scenario, buckets, required, tops, requests)
+    return Choices(buckets, allowed, tops, required, top_by_count)
 
 
 def measured_sizes(model: ReplayModel, top: int) -> Bools:
@@ -150,9 +153,10 @@ def _demand(scenario: Scenario, size: int) -> str:
     for flag, named in _named(scenario.limits):
         if named == size:
             return f"{flag} {size}"
+    seqs = scenario.deployment.max_num_seqs
+    batches = "any size (see --max-num-seqs)" if seqs is None else f"up to {seqs} requests"
     return (
-        f"size {size}, which {scenario.engine.name}'s one list keeps for decode graphs of up to "
-        f"{scenario.deployment.max_num_seqs} requests (see --max-requests)"
+        f"size {size}, which {scenario.engine.name}'s one list keeps for decode graphs of {batches}"
     )
 
 
@@ -172,30 +176,27 @@ def _max_buckets(scenario: Scenario, required: tuple[int, ...]) -> int:
 
 def _within_memory(
     scenario: Scenario, buckets: int, required: tuple[int, ...], tops: Bools, requests: int
-) -> tuple[int, Bools]:
-    """Fewer buckets, but all required, until some top fits beside their graphs; such tops.
-
-    The limit is taken as if all of the buckets were captured.
-    """
-    limit, model = scenario.limits.memory_bytes or 0, scenario.model
-    if buckets == 0:
-        return buckets, tops  # no graphs need no memory
+) -> tuple[int, ...]:
+    """The largest top whose pool fits beside the graphs of k buckets, for k = 0..buckets."""
+    limit, model = scenario.limits.memory_bytes, scenario.model
+    if limit is None:
+        return ()
     possible = np.flatnonzero(tops)
     possible = possible[possible >= max(required, default=1)]
     fewest = max(1, len(required))
-    least = pool_bytes(int(possible[0]), requests, model)[1]
-    need = least + graph_bytes(fewest, model)
-    if need > limit:
-        if not required:
-            raise InputError("--max-memory", "", limit, f"at least {need} bytes, for one bucket of "
-                             f"{possible[0]} tokens; without graphs use --buckets 0")  # fmt: skip
-        raise InputError("--max-memory", "", limit, f"at least {need} bytes, for a ceiling of "
-                         f"{possible[0]} tokens and {fewest} buckets")  # fmt: skip
-    while buckets > fewest and least + graph_bytes(buckets, model) > limit:
-        buckets -= 1
-    room = limit - graph_bytes(buckets, model)
-    # a larger ceiling never has a smaller pool
-    fitting = bisect_right(possible, room, key=lambda t: pool_bytes(int(t), requests, model)[1])
-    mask = np.zeros_like(tops)
-    mask[possible[:fitting]] = True
-    return buckets, mask
+
+    def pool(top: int) -> int:
+        return pool_bytes(int(top), requests, model)[1]
+
+    need = pool(possible[0]) + graph_bytes(fewest, model)
+    if need > limit and (required or buckets > 0):
+        least = f"at least {need} bytes, for a ceiling of {possible[0]} and {fewest} graphs"
+        without = "" if required else "; without graphs use --buckets 0"
+        raise InputError("--max-memory", "", limit, least + without)
+    out = [0]
+    for count in range(1, buckets + 1):
+        room = limit - graph_bytes(count, model)
+        # a larger ceiling never has a smaller pool
+        fitting = bisect_right(possible, room, key=pool)
+        out.append(int(possible[fitting - 1]) if fitting else 0)
+    return tuple(out)

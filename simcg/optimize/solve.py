@@ -42,8 +42,9 @@ def _with_tails(lattice: Lattice, layers: Layers) -> tuple[list[int | None], lis
     tops = np.flatnonzero(usable)
     costs: list[int | None] = [None if problem.required else total_eager_ns]
     ceilings: list[int | None] = [None if problem.required else 0]
-    for layer in layers.potentials[1:]:
-        reached = tops[layer[tops] < UNREACHABLE]
+    for buckets, layer in enumerate(layers.potentials[1:], 1):
+        within = tops[lattice.sizes[tops] <= problem.largest_top(buckets)]
+        reached = within[layer[within] < UNREACHABLE]
         totals = layer[reached] + (total_eager_ns - lattice.eager_ns[reached])
         best = int(np.argmin(totals)) if len(reached) else None
         costs.append(None if best is None else int(totals[best]))

@@ -68,8 +68,8 @@ class Study:
     ``no_loss``: the fewest buckets that cost no more than the default, None if none do.
     ``half``: at most half the default's buckets.  ``research``: the per-size choice.
     ``holdout``: gain on the last part of the time of a ladder chosen on the first part.
-    ``eager_host_margin``: how many times slower the host may issue eager steps before the
-    answer gains nothing over the default.
+    ``eager_host_margin``, ``no_loss_margin``: how many times slower the host may issue eager steps
+    before the answer, or ``no_loss``, gains nothing over the default.
     ``table_error``: full timeline over cost table on the answer, less 1.
     ``rounds``: rounds of steps and ladder; ``settled``: the ladder repeated.
     """
@@ -89,6 +89,7 @@ class Study:
     research: LadderScore | None
     holdout: float | None
     eager_host_margin: float
+    no_loss_margin: float
     table_error: float
     bound_gap: float
     rounds: int
@@ -200,7 +201,9 @@ def _choose(scenario: Scenario, frontier: Frontier, posed: Posed) -> tuple[int, 
         costs = {k: cost for k, cost in costs.items() if needs[k] <= limit}
     least_ns = min(costs.values())
     slack = 0 if scenario.limits.max_buckets is not None else int(least_ns * NEGLIGIBLE)
-    return min(k for k, c in costs.items() if c <= least_ns + slack), least_ns / best_ns - 1
+    default_ns = ladder_cost(posed.problem, scenario.default_ladder.sizes) + posed.constant_ns
+    enough_ns = max(least_ns, min(least_ns + slack, default_ns))  # never slower than the default
+    return min(k for k, c in costs.items() if c <= enough_ns), least_ns / best_ns - 1
 
 
 def _judge(solved: _Solved, rounds: int, settled: bool) -> Study:
@@ -215,6 +218,11 @@ def _judge(solved: _Solved, rounds: int, settled: bool) -> Study:
     default_ns = ladder_cost(solved.posed.problem, scenario.default_ladder.sizes)
     enough = [k for k, cost in enumerate(best) if cost is not None and cost <= default_ns]
     half = min(len(scenario.default_ladder) // 2, most)
+    no_loss = solved.proved(enough[0]) if enough else None
+
+    def margin(score: LadderScore) -> float:
+        return eager_host_margin(default, score, counted, table.eager_host_ns)
+
     total = float((answer.score.step_ns * counted.count).sum())
     return Study(
         scenario=scenario,
@@ -227,11 +235,12 @@ def _judge(solved: _Solved, rounds: int, settled: bool) -> Study:
         no_graphs=solved.score(Ladder(())),
         limit_ns=_limit_ns(table),
         curve_ns=tuple(None if cost is None else cost + shift for cost in best),
-        no_loss=solved.proved(enough[0]) if enough else None,
+        no_loss=no_loss,
         half=None if best[half] is None else solved.proved(half),
         research=_research(solved),
         holdout=_holdout(solved),
-        eager_host_margin=eager_host_margin(default, answer.score, counted, table.eager_host_ns),
+        eager_host_margin=margin(answer.score),
+        no_loss_margin=margin(no_loss.score if no_loss else default),
         table_error=total / answer.cost_ns - 1,
         bound_gap=solved.bound_gap,
         rounds=rounds,

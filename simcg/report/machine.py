@@ -8,7 +8,7 @@ from typing import Any
 from simcg.optimize.explain import explain
 from simcg.optimize.score import LadderScore
 from simcg.optimize.study import Answer, Study
-from simcg.report.words import cautions, proof, regime, rests_on, verdict
+from simcg.report.words import cautions, proof, recommendation, regime, rests_on, verdict
 
 
 def score_json(score: LadderScore) -> dict[str, Any]:
@@ -53,6 +53,7 @@ def study_json(study: Study) -> dict[str, Any]:
             "busy_share": None if load is None else load.busy_share,
             "unstable": None if load is None else load.unstable,
         },
+        "decision": recommendation(study)[0],
         "verdict": list(verdict(study)),
         "regime": regime(study),
         "proof": proof(study),
@@ -68,6 +69,7 @@ def study_json(study: Study) -> dict[str, Any]:
         "largest_fall": study.table.correction.fall,
         "table_error": study.table_error,
         "eager_host_margin": study.eager_host_margin,
+        "no_loss_host_margin": study.no_loss_margin,
         "holdout_gain": study.holdout,
         "rounds": study.rounds,
         "settled": study.settled,

@@ -54,7 +54,8 @@ def _staircase(axes: Axes, study: Study) -> None:
     axes.plot(n, table.replay_ns[1:] / 1e6, color=BLUE, label=f"{backend} replay in a bucket of n")
     fallback = study.scenario.model.fallback.name
     axes.plot(n, table.eager_ref_ns[1:] / 1e6, color=ORANGE, ls="--", label=f"{fallback} at n")
-    axes.set(xscale="log", yscale="log", xlabel="tokens n", ylabel="step time (ms)")
+    axes.set(xscale="log", yscale="log", xlabel="tokens n")
+    axes.set_ylabel("step time (ms)\nattention as in the mean step")
     axes.set_xlim(max(1, int(steps.tokens.min()) // 2), table.max_tokens * 1.1)
     traffic = axes.twinx()
     edges = np.unique(np.geomspace(1, table.max_tokens, 80).astype(np.int64))
@@ -83,9 +84,10 @@ def _memory(axes: Axes, study: Study) -> None:
         points.append(("half as many", study.half.score, BLUE, "D"))
     if study.no_loss is not None:
         points.append(("fewest that lose nothing", study.no_loss.score, PURPLE, "^"))
+    fallback = study.scenario.model.fallback.name
     for name, score, colour, mark in points:
         x, y = score.memory.device / 2**20, score.mean_step_ns / 1e6
-        text = f"{name}: {len(score.ladder)} graphs, {percent(score.eager_share, 0)} eager"
+        text = f"{name}: {len(score.ladder)} graphs, {percent(score.eager_share, 0)} {fallback}"
         axes.plot(x, y, mark, mfc="none", mec=colour, mew=2, ms=10, ls="", label=text)
     limit_ms = study.limit_ns / 1e6
     axes.axhline(limit_ms, color=GREY, lw=1, ls=":", label="graphs for all sizes (limit)")

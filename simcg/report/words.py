@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from simcg.engines.traps import warnings
-from simcg.optimize.gain import Gain
+from simcg.optimize.gain import MOST_MARGIN, Gain
 from simcg.optimize.study import NEGLIGIBLE, Answer, Study
 from simcg.report.units import count, ms, percent, seconds, size
 from simcg.workload.describe import quantiles
 from simcg.workload.steps import Steps
 
+Decision = Literal["use_ladder", "no_graphs", "fewer_graphs", "keep_default"]
+
 NOTABLE = 0.01
 """A share of the steps worth a sentence."""
+FEW_STEPS = 100
+"""Fewer say nothing of the traffic they come from."""
+MUCH_BYTES = 16 << 20
+"""A rise of the peak memory worth a sentence."""
 WORTHWHILE = 0.005
 """A share of the mean step time worth another ladder."""
 
@@ -41,34 +49,22 @@ def traffic_line(study: Study) -> str:
 
 def verdict(study: Study) -> tuple[str, ...]:
     """What to do, first; then what else is worth knowing."""
-    answer, default = study.answer, study.default
-    lines = [f"{_recommendation(study)} ({interval(study.gain)})"]
-    if answer.score.eager_share > default.eager_share + NOTABLE:
+    decided, sentence = recommendation(study)
+    lines = [f"{sentence} ({interval(study.gain)})"]
+    answer, default = study.answer.score, study.default
+    if decided != "keep_default" and answer.eager_share > default.eager_share + NOTABLE:
+        fallback = study.scenario.model.fallback.name
         lines.append(
-            "this counts on eager steps, with the profile's host costs; it still pays in an engine "
-            f"whose host issues them up to {study.eager_host_margin:.1f} times slower"
+            f"this counts on {fallback} steps, with the profile's host costs; it still pays in an "
+            f"engine whose host issues them up to {study.eager_host_margin:.1f} times slower"
         )
+    if decided != "keep_default" and answer.memory.peak > default.memory.peak + MUCH_BYTES:
+        more = size(answer.memory.peak - default.memory.peak)
+        lines.append(f"it needs {more} more memory at the peak, beside its graphs for eager steps")
     fewer = study.no_loss
     if fewer is not None and len(fewer.score.ladder) < len(default.ladder):
         lines.append(_fewer(study, fewer))
     return tuple(lines)
-
-
-def _recommendation(study: Study) -> str:
-    """Change only for a gain that is certain and worth it, or for fewer graphs that do as well."""
-    gain, share = study.gain, percent(study.gain.share)
-    graphs, usual = len(study.answer.score.ladder), len(study.default.ladder)
-    if gain.low > 0 and gain.share >= WORTHWHILE:
-        if graphs == 0:
-            return f"capture no prefill graphs: mean step {share} shorter"
-        return f"use this ladder: mean step {share} shorter than the engine's default"
-    if gain.low <= 0 <= gain.high:
-        return f"keep the default: the gain of {share} is not certain"
-    if 0 < graphs < usual and gain.low > -2 * NEGLIGIBLE:
-        return f"use this ladder: {graphs} graphs instead of {usual} do as well"
-    if gain.low > 0:
-        return f"keep the default: a gain of {share} is certain but hardly worth a change"
-    return "keep the default: under these limits the best ladder is slower"
 
 
 def interval(gain: Gain) -> str:
@@ -76,14 +72,39 @@ def interval(gain: Gain) -> str:
     return f"95%, model error included: {percent(gain.low)} to {percent(gain.high)}"
 
 
+def recommendation(study: Study) -> tuple[Decision, str]:
+    """Change only for a gain that is certain and worth it, or for fewer graphs that do as well."""
+    gain, share = study.gain, percent(study.gain.share)
+    graphs, usual = len(study.answer.score.ladder), len(study.default.ladder)
+    steps = study.traffic.counted.total
+    if steps < FEW_STEPS:
+        return "keep_default", f"keep the default: {steps} steps are too few to judge by"
+    if gain.low > 0 and gain.share >= WORTHWHILE:
+        decided: Decision = "use_ladder" if graphs else "no_graphs"
+        what = "use this ladder" if graphs else "capture no prefill graphs"
+        return decided, f"{what}: mean step {share} shorter than the engine's default"
+    if gain.low <= 0 <= gain.high:
+        return "keep_default", f"keep the default: the gain of {share} is not certain"
+    if 0 < graphs < usual and gain.low > -2 * NEGLIGIBLE:
+        return "fewer_graphs", f"use this ladder: {graphs} graphs instead of {usual} do as well"
+    if gain.low > 0:
+        return "keep_default", f"keep the default: a gain of {share} is hardly worth a change"
+    return "keep_default", "keep the default: under these limits the best ladder is slower"
+
+
 def _fewer(study: Study, fewer: Answer) -> str:
+    """The fewest graphs, what they save, and how far that rests on a fast host."""
     default = study.default
     saved = seconds(default.startup.ns - fewer.score.startup.ns)
-    memory = size(default.memory.device - fewer.score.memory.device)
-    return (
+    bytes_less = default.memory.device - fewer.score.memory.device
+    memory = f"{size(abs(bytes_less))} {'less' if bytes_less >= 0 else 'more'}"
+    line = (
         f"the fewest graphs that lose nothing: {len(fewer.score.ladder)} instead of "
-        f"{len(default.ladder)} (start-up {saved} shorter, graph memory {memory} less)"
+        f"{len(default.ladder)} (start-up {saved} shorter, graph memory {memory}"
     )
+    if study.no_loss_margin < MOST_MARGIN:
+        line += f"; with a host at most {study.no_loss_margin:.1f} times slower than the profile's"
+    return line + ")"
 
 
 def regime(study: Study) -> str:
@@ -115,10 +136,10 @@ def proof(study: Study) -> str:
     if answer.price_ns is not None:
         each = answer.price_ns / steps.total / 1e3
         claim += f"; one more size would save {each:.3g} us a step"
-    if study.scenario.limits.memory_bytes is not None:
-        claim += "; --max-memory bounds the ceiling as if all of the graphs asked for were captured"
     if study.bound_gap > 0:
         claim += f"; --max-startup may cost up to {percent(study.bound_gap, 2)}"
+    if study.scenario.limits.max_buckets is None:
+        claim += f"; fewer sizes were taken where they cost at most {percent(NEGLIGIBLE)} more"
     return claim
 
 
@@ -152,4 +173,12 @@ def rests_on(study: Study) -> tuple[str, ...]:
 def cautions(study: Study) -> tuple[str, ...]:
     """Traps of the answer, in the engine's terms."""
     ladder, scenario = study.answer.score.ladder, study.scenario
-    return warnings(ladder, scenario.engine, scenario.max_chunk, typed=False)
+    found = warnings(ladder, scenario.engine, scenario.max_chunk, typed=False)
+    decode = scenario.engine.decode_sizes(scenario.max_chunk, scenario.deployment)
+    if decode:
+        found = (
+            f"{scenario.engine.name}'s one list serves decode too: {len(decode)} of its default "
+            f"sizes, up to {decode[-1]}, are kept for it (see --max-num-seqs)",
+            *found,
+        )
+    return found

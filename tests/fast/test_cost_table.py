@@ -13,7 +13,14 @@ from simcg.arrays import Ints
 from simcg.backend import BREAKABLE, COMPILED, EAGER, FULL, TC_PIECEWISE, CaptureBackend
 from simcg.cost.clock import step_clock
 from simcg.cost.kernels import Work
-from simcg.cost.table import CostTable, ReplayModel, cost_table, exact_step_ns, work_of_steps
+from simcg.cost.table import (
+    CostTable,
+    ReplayModel,
+    Slower,
+    cost_table,
+    exact_step_ns,
+    work_of_steps,
+)
 from simcg.hardware.catalog import load_profile, profile_names
 from simcg.hardware.profile import HardwareProfile
 from simcg.ladder import AdmissionRule, Ladder
@@ -166,7 +173,7 @@ def test_scaled_kernels_are_priced_by_the_same_dispatch(scale: float) -> None:
     model, steps = model_of(load_profile("h200"), BREAKABLE), random_steps(8)
     ladder, rule = Ladder.of([256, 1024]), AdmissionRule(Fraction(2))
     base, chosen = exact_step_ns(steps, model, ladder, rule)
-    scaled, same = exact_step_ns(steps, model, ladder, rule, scale)
+    scaled, same = exact_step_ns(steps, model, ladder, rule, Slower(kernels=scale))
     assert np.array_equal(chosen, same)
     ratio = scaled / base
     assert ratio.min() > min(scale, 1) - 1e-3

@@ -26,7 +26,7 @@ def small(limits: Limits, engine: str = "sglang", chunk: int = 9) -> Scenario:
     """Nine sizes on a profile without curves, so that every size may be proposed."""
     return scenario_of(
         steps_of(SMALL), limits, hardware="gb300", model="gpt-oss-20b", engine=engine,
-        max_chunk=chunk, max_requests=1,
+        max_chunk=chunk, max_num_seqs=1,
     )  # fmt: skip
 
 
@@ -100,7 +100,7 @@ def test_limits_hold(limits: Limits, engine: str) -> None:
     """The answer, its half and the fewest without loss keep each limit that was given."""
     if engine == "vllm" and limits.max_buckets == 0:
         pytest.skip("vLLM's one list always has decode sizes")
-    result = study(scenario_of(steps_of(MIXED), limits, engine=engine, max_requests=1))
+    result = study(scenario_of(steps_of(MIXED), limits, engine=engine, max_num_seqs=1))
     for answer in (result.answer, result.half, result.no_loss):
         if answer is None:
             continue
@@ -129,7 +129,7 @@ def test_memory_limit_counts_the_slots(slots: int) -> None:
         (Limits(memory_bytes=1, include=(64, 300)), {}),
         (
             Limits(memory_bytes=1, include=(64, 300), ceiling=900),
-            {"engine": "vllm", "max_requests": 1},
+            {"engine": "vllm", "max_num_seqs": 1},
         ),
         (Limits(memory_bytes=1, align=48), {"backend": "full"}),
     ],
@@ -155,9 +155,11 @@ def test_vllm_keeps_what_decode_needs() -> None:
     """vLLM's one list serves decode too: its sizes up to a full decode batch are always kept."""
     result = study(scenario_of(steps_of(MIXED), engine="vllm"))
     default = result.default.ladder.sizes
+    assert set(default) <= set(result.answer.score.ladder.sizes)  # any batch may decode
+    few = study(scenario_of(steps_of(MIXED), engine="vllm", max_num_seqs=256))
     kept = {size for size in default if size <= 256}
     assert len(kept) == 35
-    assert kept <= set(result.answer.score.ladder.sizes)
+    assert kept <= set(few.answer.score.ladder.sizes)
     for limits in (Limits(max_buckets=34), Limits(ceiling=100), Limits(max_buckets=0)):
         with pytest.raises(SimcgError, match="keeps for decode"):
             study(scenario_of(steps_of(MIXED), limits, engine="vllm"))
@@ -267,15 +269,17 @@ def test_pools_grow_with_the_ceiling(server: dict[str, Any]) -> None:
 
 
 def test_memory_limit_leaves_the_tops_that_fit() -> None:
-    """The tops that a memory limit leaves are those whose ladder, all graphs counted, is below."""
+    """For each number of graphs the largest top is the largest whose ladder is within the limit."""
     limit = 110 << 20
     scenario = small(Limits(memory_bytes=limit, max_buckets=2), chunk=600)
     bounds = choices(scenario, 2)
     assert bounds.max_buckets == 2
-    for top in range(2, 601, 13):
-        device = ladder_memory((1, top), 0, 2, scenario.model).device
-        assert bounds.tops[top] == (device <= limit)
-    assert 0 < bounds.tops.sum() < 600
+    one, two = bounds.top_by_count[1:]
+    assert 0 < two <= one < 600
+    assert ladder_memory((one,), 0, 2, scenario.model).device <= limit
+    assert ladder_memory((one + 1,), 0, 2, scenario.model).device > limit
+    assert ladder_memory((1, two), 0, 2, scenario.model).device <= limit
+    assert ladder_memory((1, two + 1), 0, 2, scenario.model).device > limit
 
 
 def test_proposed_sizes_were_measured() -> None:

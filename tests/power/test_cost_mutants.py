@@ -144,9 +144,9 @@ KERNEL_MUTANTS = {
     ),
     "windows ignored": ("if shape.window is not None:", "if False:"),
     "a tile of 64": ("TILE = 128", "TILE = 64"),
-    "no waves": ("filled**PARTIAL_WAVE, np.ceil(filled)", "filled**PARTIAL_WAVE, filled"),
-    "waves always whole": ("filled**PARTIAL_WAVE, np.ceil", "np.ceil(filled), np.ceil"),
-    "waves split perfectly": ("filled**PARTIAL_WAVE", "filled"),
+    "no waves": ("whole + (filled - whole) ** PARTIAL_WAVE", "filled"),
+    "waves always whole": ("whole + (filled - whole) ** PARTIAL_WAVE", "np.ceil(filled)"),
+    "even routing": ("routed / touched / TILE + 0.5", "np.ceil(routed / touched / TILE)"),
     "a wave at full rate": ("flops / (rate / sms)", "flops / rate"),
     "column tiles cut off": (
         "-(-rows // TILE) * -(-shape.n // TILE)",

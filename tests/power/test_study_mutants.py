@@ -99,14 +99,14 @@ MUTANTS: dict[str, tuple[str, str, str]] = {
     "limit of padded steps": ("study", "np.minimum.accumulate(table.replay_ns[::-1])[::-1]",
                               "table.replay_ns[::-1]"),
     "table error upside down": ("study", "total / answer.cost_ns", "answer.cost_ns / total"),
-    "tops ignored in the memory limit": ("scenario", "mask[possible[:fitting]] = True",
-                                         "mask[possible] = True"),
-    "graphs free in the memory limit": ("scenario", "room = limit - graph_bytes(buckets, model)",
+    "tops ignored in the memory limit": ("scenario", "int(possible[fitting - 1]) if fitting else 0",
+                                         "int(possible[-1])"),
+    "graphs free in the memory limit": ("scenario", "room = limit - graph_bytes(count, model)",
                                         "room = limit"),
     "ceiling no named size": ("scenario", "return named if limits.ceiling is None else",
                               "return named if True else"),
-    "include not required": ("scenario", "return Choices(buckets, allowed, tops, required)",
-                             "return Choices(buckets, allowed, tops, ())"),
+    "include not required": ("scenario", "return Choices(buckets, allowed, tops, required, ",
+                             "return Choices(buckets, allowed, tops, (), "),
     "align ignored": ("scenario", "(sizes % limits.align == 0)", "(sizes >= 0)"),
     "tops above the ceiling": (
         "scenario",
@@ -274,14 +274,19 @@ def limits_hold(result: Study) -> str | None:
 
 
 def ceilings_fit_the_memory(result: Study) -> str | None:
-    """Under a memory limit the ceilings in the problem fit beside as many graphs as are allowed."""
+    """Under a memory limit each number of graphs has the largest ceiling that fits beside it."""
     limit, model = result.scenario.limits.memory_bytes, result.scenario.model
     if limit is None:
         return None
-    room = limit - graph_bytes(len(result.curve_ns) - 1, model)
-    rows = logits_rows(result.traffic.counted, model)
-    tops = np.flatnonzero(result.posed.problem.tops).tolist()
-    return None if all(pool_bytes(t, rows, model)[1] <= room for t in tops) else "no room"
+    rows, problem = logits_rows(result.traffic.counted, model), result.posed.problem
+    least = max(problem.required, default=1)
+    tops = [top for top in np.flatnonzero(problem.tops).tolist() if top >= least]
+    for count in range(1, len(result.curve_ns)):
+        room = limit - graph_bytes(count, model)
+        largest = max((t for t in tops if pool_bytes(t, rows, model)[1] <= room), default=0)
+        if problem.largest_top(count) != largest:
+            return "another ceiling for so many graphs"
+    return None
 
 
 def the_number_is_right(result: Study) -> str | None:
@@ -293,7 +298,9 @@ def the_number_is_right(result: Study) -> str | None:
     costs = [math.inf if cost is None else cost for cost in curve]
     if result.scenario.limits.startup_ns is None:
         given = result.scenario.limits.max_buckets is not None
-        enough = costs[-1] if given else costs[-1] * (1 + NEGLIGIBLE)
+        usual = ladder_cost(result.posed.problem, result.scenario.default_ladder.sizes) + shift
+        slack = max(costs[-1], min(costs[-1] * (1 + NEGLIGIBLE), usual))
+        enough = costs[-1] if given else slack
         if len(sizes) != next(k for k, cost in enumerate(costs) if cost <= enough):
             return "another number of buckets"
     default = ladder_cost(result.posed.problem, result.scenario.default_ladder.sizes) + shift
@@ -327,7 +334,8 @@ def _holdout(result: Study) -> float | None:
     early, late = (aggregate(part) for part in split_by_time(timed, 0.7))
     rule, model, chunk = scenario.engine.admission, scenario.model, scenario.max_chunk
     allowed = (result.posed.problem.allowed, result.posed.problem.tops)
-    bounds = Choices(result.answer.max_buckets, *allowed, result.posed.problem.required)
+    posed = result.posed.problem
+    bounds = Choices(result.answer.max_buckets, *allowed, posed.required, posed.top_by_count)
     problem = engine_problem(cost_table(early, model, chunk), bounds, rule, model.slots).problem
     chosen = Ladder.of(
         solve(problem, bounds.max_buckets).best_ladder(bounds.max_buckets), model.slots
