@@ -30,6 +30,7 @@ class Rules(TypedDict, total=False):
     required: tuple[int, ...]
     max_ratio: Fraction | None
     eager_if_cheaper: bool
+    top_by_count: tuple[int, ...]
 
 
 def build(
@@ -55,6 +56,7 @@ def build(
         required=rules.get("required", ()),
         max_ratio=rules.get("max_ratio"),
         eager_if_cheaper=rules.get("eager_if_cheaper", False),
+        top_by_count=rules.get("top_by_count", ()),
     )
 
 
@@ -89,6 +91,10 @@ def random_problem(rng: np.random.Generator, largest: int, *, plain: bool = Fals
         count = min(len(allowed), int(rng.integers(1, 4)))
         required = tuple(sorted(rng.choice(sorted(allowed), count, replace=False).tolist()))
     ratio = RATIOS[int(rng.integers(len(RATIOS)))] if flip(0.6) else None
+    by_count: tuple[int, ...] = ()
+    if flip(0.2):  # as a memory limit has it: more buckets, a lower ceiling; then none at all
+        falling = np.sort(rng.integers(0, largest + 1, int(rng.integers(1, largest + 1))))[::-1]
+        by_count = (0, *falling.tolist())
     return build(
         weights.tolist(),
         replay.tolist(),
@@ -99,7 +105,15 @@ def random_problem(rng: np.random.Generator, largest: int, *, plain: bool = Fals
         required=required,
         max_ratio=None if plain else ratio,
         eager_if_cheaper=not plain and flip(0.4),
+        top_by_count=by_count,
     )
+
+
+def may_top(problem: LadderProblem, top: int, count: int) -> bool:
+    """May a ladder of so many buckets end there?"""
+    limits = problem.top_by_count
+    fits = not limits or (count < len(limits) and top <= limits[count])
+    return bool(problem.tops[top]) and fits
 
 
 def size_cost(problem: LadderProblem, size: int, bucket: int | None) -> int:
@@ -127,7 +141,9 @@ def legal_ladders(problem: LadderProblem) -> Iterator[tuple[int, ...]]:
     sizes = [n for n in range(1, problem.max_tokens + 1) if problem.allowed[n]]
     for count in range(len(sizes) + 1):
         for ladder in combinations(sizes, count):
-            if set(problem.required) <= set(ladder) and (not ladder or problem.tops[ladder[-1]]):
+            if set(problem.required) <= set(ladder) and (
+                not ladder or may_top(problem, ladder[-1], count)
+            ):
                 yield ladder
 
 
@@ -170,7 +186,7 @@ def textbook(problem: LadderProblem, max_buckets: int) -> list[int | None]:
     tail = {t: sum(problem.eager_ns[t + 1 :].tolist()) for t in sizes}
     layer: dict[int, int] = {0: 0}
     answer: list[int | None] = [None if problem.required else tail[0]]
-    for _ in range(max_buckets):
+    for count in range(1, max_buckets + 1):
         layer = {
             high: min(options)
             for high in sizes[1:]
@@ -182,7 +198,7 @@ def textbook(problem: LadderProblem, max_buckets: int) -> list[int | None]:
                 ]
             )
         }
-        ends = [layer[t] + tail[t] for t in layer if problem.tops[t] and t >= last]
+        ends = [layer[t] + tail[t] for t in layer if may_top(problem, t, count) and t >= last]
         answer.append(min(ends, default=None))
     return answer
 

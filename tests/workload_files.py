@@ -81,6 +81,6 @@ def check_mutated(file: tuple[bytes, int, int], data: st.DataObject) -> None:
     traffic = traffic_of(bytes(content))
     if traffic is not None and b'"' not in content and b"\r" not in content:
         assert row_count(traffic) == data_lines(bytes(content))
-    packed = gzip.compress(bytes(content))
+    packed = gzip.compress(bytes(content), mtime=0)
     cut = data.draw(st.integers(0, len(packed) - 1))
     assert traffic_of(packed[:cut]) is None

@@ -27,7 +27,7 @@ FILES: dict[str, bytes] = {
     "mixed.csv": (GOOD + "1.5,10\n").encode(),
     "long.csv": b"input_tokens\n10\n50000\n",
     "binary.csv": bytes(range(128, 256)) * 9,
-    "cut.csv.gz": gzip.compress(GOOD.encode())[:-9],
+    "cut.csv.gz": gzip.compress(GOOD.encode(), mtime=0)[:-9],
     "large.csv": b"tokens,count\n8193,1\n",
     "countless.csv": b"tokens,count\n100,1099511627776\n",
     "notes.json": b"not json",

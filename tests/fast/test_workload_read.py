@@ -55,7 +55,7 @@ AZURE_COLUMNS = ([0, 4_314_579_000], [374, 396], [0, 0], [44, 109])
         AZURE.encode(),
         AZURE.replace("\r\n", "\n").encode() + b"\n\n \n",
         b"\xef\xbb\xbf" + AZURE.encode(),
-        gzip.compress(AZURE.encode()),
+        gzip.compress(AZURE.encode(), mtime=0),
         gzip.compress(AZURE[:70].encode()) + gzip.compress(AZURE[70:].encode()),
         AZURE.replace(" 18:", "T18:").encode(),
         AZURE.replace("00,374", "00+00:00,374").replace("90,396", "90+00:00,396").encode(),
