@@ -56,7 +56,8 @@ AZURE_COLUMNS = ([0, 4_314_579_000], [374, 396], [0, 0], [44, 109])
         AZURE.replace("\r\n", "\n").encode() + b"\n\n \n",
         b"\xef\xbb\xbf" + AZURE.encode(),
         gzip.compress(AZURE.encode(), mtime=0),
-        gzip.compress(AZURE[:70].encode()) + gzip.compress(AZURE[70:].encode()),
+        gzip.compress(AZURE[:70].encode(), mtime=0)
+        + gzip.compress(AZURE[70:].encode(), mtime=0),
         AZURE.replace(" 18:", "T18:").encode(),
         AZURE.replace("00,374", "00+00:00,374").replace("90,396", "90+00:00,396").encode(),
         AZURE.replace("00,", "00Z,").replace("18:15:50.995169", "20:15:50.995169+02:0").encode(),
