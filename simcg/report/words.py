@@ -102,7 +102,8 @@ def _fewer(study: Study, fewer: Answer) -> str:
         f"the fewest graphs that lose nothing: {len(fewer.score.ladder)} instead of "
         f"{len(default.ladder)} (start-up {saved} shorter, graph memory {memory}"
     )
-    if study.no_loss_margin < MOST_MARGIN:
+    more_eager = fewer.score.eager_share > default.eager_share + NOTABLE
+    if more_eager and study.no_loss_margin < MOST_MARGIN:
         line += f"; with a host at most {study.no_loss_margin:.1f} times slower than the profile's"
     return line + ")"
 
