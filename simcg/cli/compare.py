@@ -33,8 +33,7 @@ def command(ladders: tuple[str, ...], as_json: bool, **options: Any) -> None:
       simcg compare --workload azure-code --ladder mine=256,1024,4096,8192 \\
                     --ladder tokenspeed-prefill
     """
-    names = TrafficSource.__dataclass_fields__
-    source = TrafficSource(**{name: options.pop(name) for name in names})
+    source = TrafficSource.taken_from(options)
     with stages() as notify:
         scenario = scenario_from(source, options, Limits())
         notify("scheduling")

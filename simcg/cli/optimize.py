@@ -13,8 +13,6 @@ from simcg.cli.show import console, print_json, stages
 from simcg.optimize.scenario import Limits
 from simcg.optimize.study import Study, study
 
-LIMITS = ("buckets", "ceiling", "include", "align", "max_memory", "max_startup")
-
 
 @click.command("optimize")
 @traffic_options
@@ -51,8 +49,7 @@ def command(plot: Path | None, explain: bool, as_json: bool, **options: Any) -> 
         memory_bytes=options.pop("max_memory"),
         startup_ns=options.pop("max_startup"),
     )
-    names = TrafficSource.__dataclass_fields__
-    source = TrafficSource(**{name: options.pop(name) for name in names})
+    source = TrafficSource.taken_from(options)
     if plot is not None:
         from simcg.report.plots import check_picture, plot_study  # noqa: PLC0415  # slow import
 

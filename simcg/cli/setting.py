@@ -40,6 +40,11 @@ class TrafficSource:
     cache_tokens: int | None
     file_format: str | None = None
 
+    @classmethod
+    def taken_from(cls, options: dict[str, Any]) -> TrafficSource:
+        """The values of ``traffic_options``, which are taken out of ``options``."""
+        return cls(**{name: options.pop(name) for name in cls.__dataclass_fields__})
+
     def read(self, max_context: int | None = None) -> Requests | Steps:
         """The requests or steps; prompts at most ``max_context`` tokens long."""
         if self.traffic is None:

@@ -26,10 +26,10 @@ def print_json(value: Any) -> None:
 
 
 @contextmanager
-def stages(enabled: bool = True) -> Iterator[Callable[[str], None]]:
+def stages() -> Iterator[Callable[[str], None]]:
     """A function that says what is being done, on a terminal's standard error only."""
     # Python has no standard error where the caller closed it
-    if not (enabled and sys.stderr is not None and sys.stderr.isatty()):
+    if sys.stderr is None or not sys.stderr.isatty():
         yield lambda _: None
         return
     with Console(stderr=True).status("reading") as status:

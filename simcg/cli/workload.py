@@ -27,8 +27,7 @@ def command(as_json: bool, **options: Any) -> None:
       simcg workload trace.csv
       simcg workload --workload azure-code --rate 3 --model gpt-oss-120b --hardware gb300 --tp 4
     """
-    names = TrafficSource.__dataclass_fields__
-    source = TrafficSource(**{name: options.pop(name) for name in names})
+    source = TrafficSource.taken_from(options)
     with stages() as notify:
         scenario = scenario_from(source, options, Limits(), any_length=True)
         notify("scheduling")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from simcg.arrays import Ints
 from simcg.cost.table import ReplayModel
 from simcg.errors import InputError
-from simcg.model.activations import peak_activation_bytes
+from simcg.model.activations import peak_activation_bytes, peak_activation_curve
 from simcg.model.ops import ForwardPass
 
 SEGMENT_BYTES = 2 << 20
@@ -54,8 +57,14 @@ def ladder_memory(
 
 def pool_bytes(ceiling: int, requests: int, model: ReplayModel) -> tuple[int, int]:
     """Live and reserved bytes of the pool whose largest bucket has ``ceiling`` tokens."""
-    live = ceiling * (hidden_row_bytes(model.forward) + STATIC_ROW_BYTES)
-    high_water = live + peak_activation_bytes(model.forward, ceiling, requests)
+    live, reserved = pool_curve(np.array([ceiling], dtype=np.int64), requests, model)
+    return int(live[0]), int(reserved[0])
+
+
+def pool_curve(ceilings: Ints, requests: int, model: ReplayModel) -> tuple[Ints, Ints]:
+    """``pool_bytes`` for each of several ceilings."""
+    live = ceilings * (hidden_row_bytes(model.forward) + STATIC_ROW_BYTES)
+    high_water = live + peak_activation_curve(model.forward, ceilings, requests)
     return live, -(-high_water // SEGMENT_BYTES) * SEGMENT_BYTES
 
 

@@ -9,6 +9,7 @@ in between it is an approximation, whose error ``exact_step_ns`` measures on any
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -69,7 +70,7 @@ class Slower:
 AS_PRICED = Slower()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReplayModel:
     """What replays and what runs where nothing replays: two backends of one forward."""
 
@@ -79,12 +80,12 @@ class ReplayModel:
     fallback: CaptureBackend
     slots: int | None = None
 
-    @property
+    @cached_property
     def replay(self) -> StepCost:
         """The cost of a step in a bucket."""
         return StepCost(self.forward, self.profile, self.backend)
 
-    @property
+    @cached_property
     def eager(self) -> StepCost:
         """The cost of a step that no bucket admits."""
         return StepCost(self.forward, self.profile, self.fallback)

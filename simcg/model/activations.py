@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from simcg.arrays import Ints
 from simcg.errors import InputError
 from simcg.model.ops import ForwardPass, Rows, Tensor
 
@@ -74,8 +77,15 @@ def peak_activation_row_bytes(fp: ForwardPass, rows: Rows = "tokens") -> int:
 
 def peak_activation_bytes(fp: ForwardPass, tokens: int, requests: int = 1) -> int:
     """The most bytes alive at once in one eager forward of that many tokens and requests."""
-    by_token, by_request = live_row_bytes(fp), live_row_bytes(fp, "requests")
-    return max(tokens * t + requests * r for t, r in zip(by_token, by_request, strict=True))
+    return int(peak_activation_curve(fp, np.array([tokens], dtype=np.int64), requests)[0])
+
+
+def peak_activation_curve(fp: ForwardPass, tokens: Ints, requests: int = 1) -> Ints:
+    """``peak_activation_bytes`` for each of several token counts, from one look at lifetimes."""
+    alive = set(zip(live_row_bytes(fp), live_row_bytes(fp, "requests"), strict=True))
+    by_op = [tokens * by_token + requests * by_request for by_token, by_request in alive]
+    out: Ints = np.max(by_op, axis=0)
+    return out
 
 
 def boundary_row_bytes(fp: ForwardPass) -> tuple[int, ...]:

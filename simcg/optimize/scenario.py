@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from simcg.arrays import Bools
 from simcg.cost.kernels import Kernels
-from simcg.cost.memory import graph_bytes, pool_bytes
+from simcg.cost.memory import graph_bytes, pool_curve
 from simcg.cost.table import ReplayModel
 from simcg.engines import Engine
 from simcg.engines.engine import PLAIN_DEPLOYMENT, Deployment
@@ -185,10 +184,8 @@ def _within_memory(
     possible = possible[possible >= max(required, default=1)]
     fewest = max(1, len(required))
 
-    def pool(top: int) -> int:
-        return pool_bytes(int(top), requests, model)[1]
-
-    need = pool(possible[0]) + graph_bytes(fewest, model)
+    _, pools = pool_curve(possible, requests, model)  # a larger ceiling never has a smaller pool
+    need = int(pools[0]) + graph_bytes(fewest, model)
     if need > limit and (required or buckets > 0):
         least = f"at least {need} bytes, for a ceiling of {possible[0]} and {fewest} graphs"
         without = "" if required else "; without graphs use --buckets 0"
@@ -196,7 +193,6 @@ def _within_memory(
     out = [0]
     for count in range(1, buckets + 1):
         room = limit - graph_bytes(count, model)
-        # a larger ceiling never has a smaller pool
-        fitting = bisect_right(possible, room, key=pool)
+        fitting = int(np.searchsorted(pools, room, side="right"))
         out.append(int(possible[fitting - 1]) if fitting else 0)
     return tuple(out)

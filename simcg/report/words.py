@@ -83,7 +83,7 @@ def recommendation(study: Study) -> tuple[Decision, str]:
         decided: Decision = "use_ladder" if graphs else "no_graphs"
         what = "use this ladder" if graphs else "capture no prefill graphs"
         return decided, f"{what}: mean step {share} shorter than the engine's default"
-    if gain.low <= 0 <= gain.high:
+    if not gain.is_certain:
         return "keep_default", f"keep the default: the gain of {share} is not certain"
     if 0 < graphs < usual and gain.low > -2 * NEGLIGIBLE:
         return "fewer_graphs", f"use this ladder: {graphs} graphs instead of {usual} do as well"
