@@ -1,0 +1,39 @@
+"""The one metadata contract of every attention: fixed buffers, rewritten before each step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionMetadata:
+    """What attention reads, at addresses that never change.
+
+    ``query_ends`` [S+1] int32: row of the first token of each request, then n. ``key_lengths``
+    [S] int32: cached plus new tokens of each request; 0 in an unused slot, whose ends are n.
+    ``slots`` [T] int64: where each row's key and value go; the sink (slots of page 0) for rows
+    at or after n. ``pages`` [S, P] int32: the pages of each request, the sink's where unused.
+    ``positions`` [T] int64: of each row in its request; 0 for rows at or after n.
+    """
+
+    query_ends: torch.Tensor
+    key_lengths: torch.Tensor
+    slots: torch.Tensor
+    pages: torch.Tensor
+    positions: torch.Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchBounds:
+    """Host numbers that a launch bakes in: sound while every step stays at or below them.
+
+    ``rows``: rows that attention computes: n in a break, T in a graph. ``requests``: m in a
+    break, S in a graph. ``longest_query``, ``longest_key``: the longest request's.
+    """
+
+    rows: int
+    requests: int
+    longest_query: int
+    longest_key: int

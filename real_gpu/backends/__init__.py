@@ -1,0 +1,1 @@
+"""How one execution is captured and replayed: eager, full, breakable, tc_piecewise."""

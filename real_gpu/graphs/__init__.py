@@ -1,0 +1,1 @@
+"""Graph devices: record a stretch of tensor work at fixed addresses, and replay it."""
