@@ -11,17 +11,18 @@ import torch
 class AttentionMetadata:
     """What attention reads, at addresses that never change.
 
-    ``query_ends`` [S+1] int32: row of the first token of each request, then n. ``key_lengths``
-    [S] int32: cached plus new tokens of each request; 0 in an unused slot, whose ends are n.
-    ``slots`` [T] int64: where each row's key and value go; the sink (slots of page 0) for rows
-    at or after n. ``pages`` [S, P] int32: the pages of each request, the sink's where unused.
-    ``positions`` [T] int64: of each row in its request; 0 for rows at or after n.
+    The cache is flat: request i's keys lie in one stretch of slots. ``query_ends`` [S+1] int32:
+    row of the first token of each request, then n. ``key_starts`` [S+1] int32: first slot of each
+    request. ``key_lengths`` [S] int32: cached plus new tokens of each request. An unused request
+    slot is a sentinel: its end is n, its start and length 0. ``slots`` [T] int64: where each row's
+    key and value go; slot 0, the sink, for rows at or after n. ``positions`` [T] int64: of each
+    row in its request; 0 for rows at or after n.
     """
 
     query_ends: torch.Tensor
+    key_starts: torch.Tensor
     key_lengths: torch.Tensor
     slots: torch.Tensor
-    pages: torch.Tensor
     positions: torch.Tensor
 
 
