@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 
@@ -125,3 +126,27 @@ def _first_with_slots(ladder: Ladder, first: Ints, requests: Ints) -> Ints:
         # right to left: the last assignment that applies is the leftmost bucket that fits
         index[(first <= position) & (requests <= (bucket.slots or 0))] = position
     return index
+
+
+FallbackReason = Literal["no graphs", "above the ceiling", "too many requests", "guard", "range"]
+"""Why a batch runs eager; ``range``: the rule's ``eager_ranges`` say so."""
+
+
+def fallback_reason(
+    ladder: Ladder, rule: AdmissionRule, tokens: int, requests: int
+) -> FallbackReason | None:
+    """Why ``dispatch`` sends one batch to eager; None if a bucket admits it."""
+
+    def runs_eager(under: AdmissionRule) -> bool:
+        batch = (np.array([tokens]), np.array([requests]))
+        return int(dispatch(ladder, under, *batch)[0]) == EAGER_INDEX
+
+    if not runs_eager(rule):
+        return None
+    if not ladder.buckets:
+        return "no graphs"
+    if tokens > ladder.ceiling:
+        return "above the ceiling"
+    if runs_eager(AdmissionRule()):
+        return "too many requests"
+    return "guard" if runs_eager(AdmissionRule(rule.max_ratio)) else "range"

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from simcg.arrays import Ints
 from simcg.engines.sizes import tokenspeed_prefill_sizes
 from simcg.errors import InputError
-from simcg.ladder import EAGER_INDEX, AdmissionRule, Bucket, Ladder, dispatch
+from simcg.ladder import (
+    EAGER_INDEX,
+    AdmissionRule,
+    Bucket,
+    Ladder,
+    dispatch,
+    fallback_reason,
+)
 from tests.ladders import (
     defined_choice,
     first_disagreement,
@@ -206,3 +213,30 @@ def test_malformed_nouns_are_refused() -> None:
         AdmissionRule(eager_ranges=((3, 2),))
     with pytest.raises(InputError, match="eager_ranges"):
         AdmissionRule(eager_ranges=((1, 4), (4, 5)))
+
+
+@given(plain_ladders() | slotted_ladders(), rules())
+def test_an_eager_batch_has_a_reason_and_no_other_does(ladder: Ladder, rule: AdmissionRule) -> None:
+    tokens, requests = batches()
+    for index in range(0, len(tokens), 7):
+        n, m = int(tokens[index]), int(requests[index])
+        eager = int(dispatch(ladder, rule, tokens[[index]], requests[[index]])[0]) == EAGER_INDEX
+        assert (fallback_reason(ladder, rule, n, m) is not None) == eager
+
+
+def test_each_reason_names_what_would_have_to_change() -> None:
+    slotted = Ladder.of((8, 64), slots=2)
+    guarded = AdmissionRule(Fraction(2), eager_ranges=((33, 40),))
+    reasons = [
+        fallback_reason(*case)
+        for case in (
+            (Ladder(()), guarded, 4, 1),
+            (slotted, guarded, 65, 1),
+            (slotted, guarded, 4, 3),
+            (slotted, guarded, 9, 1),
+            (slotted, guarded, 35, 1),
+            (slotted, guarded, 50, 2),
+        )
+    ]
+    expected = ["no graphs", "above the ceiling", "too many requests", "guard", "range", None]
+    assert reasons == expected

@@ -1,0 +1,1 @@
+"""Runners own shapes, static inputs and metadata; backends only capture and replay."""
