@@ -1,0 +1,1 @@
+"""Runs of a real GPU as data: their schema, what a profile predicts for them, and how far off."""
