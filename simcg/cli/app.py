@@ -14,7 +14,7 @@ import click
 from simcg import __version__
 from simcg.errors import SimcgError
 
-COMMANDS = ("optimize", "compare", "ladder", "workload", "model")
+COMMANDS = ("optimize", "compare", "ladder", "workload", "model", "validate")
 
 
 class LazyGroup(click.Group):

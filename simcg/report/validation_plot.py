@@ -1,0 +1,58 @@
+"""The picture of a validation: errors over step size, one panel a model."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from simcg.errors import InputError, require
+from simcg.report.plots import BLUE, GREEN, GREY, ORANGE, PURPLE, check_picture
+from simcg.runs.compare import Compared
+from simcg.runs.validation import Validation
+
+MARKS = {
+    "full": (BLUE, "o"),
+    "breakable": (GREEN, "s"),
+    "tc_piecewise (eager)": (PURPLE, "^"),
+    "tc_piecewise (inductor)": (PURPLE, "v"),
+    "eager": (ORANGE, "D"),
+}
+
+
+def plot_validation(result: Validation, path: Path) -> None:
+    """Write the picture to ``path`` (its ending says the format), whole or not at all."""
+    kind = check_picture(path)
+    steps = [cell for cell in result.comparison.cells if cell.kind == "step"]
+    require(bool(steps), "--plot", "", str(path), "runs that hold measured steps of a GPU")
+    models = list(dict.fromkeys(cell.model for cell in steps))
+    figure = Figure(figsize=(10, 1.2 + 3 * len(models)), layout="constrained")
+    panels = figure.subplots(len(models), 1, squeeze=False)[:, 0]
+    figure.suptitle(f"predicted over measured step time, profile {result.profile.name}")
+    for axes, model in zip(panels, models, strict=True):
+        _panel(axes, model, [cell for cell in steps if cell.model == model])
+    part = path.with_name(path.name + ".part")
+    try:
+        figure.savefig(part, format=kind, dpi=120)
+        part.replace(path)
+    except OSError as error:
+        raise InputError("--plot", "", str(path), f"a writable file ({error.strerror})") from None
+    finally:
+        with suppress(OSError):  # the first error is the one to tell
+            part.unlink(missing_ok=True)
+
+
+def _panel(axes: Axes, model: str, cells: list[Compared]) -> None:
+    """Errors in percent; the band is what the measurement repeats to."""
+    for backend in dict.fromkeys(cell.backend for cell in cells):
+        colour, mark = MARKS.get(backend, (GREY, "x"))
+        own = sorted((c for c in cells if c.backend == backend), key=lambda c: c.tokens)
+        sizes, errors = [c.tokens for c in own], [100 * c.error for c in own]
+        axes.plot(sizes, errors, mark, color=colour, mfc="none", mew=1.6, ls="", label=backend)
+    repeats = 100 * max((cell.floor or 0.0) for cell in cells)
+    axes.axhspan(-repeats, repeats, color=GREY, alpha=0.2, lw=0, label="largest repeat spread")
+    axes.axhline(0, color=GREY, lw=1)
+    axes.set(xscale="log", xlabel="tokens n", ylabel="error (%)", title=model)
+    axes.legend(fontsize=8, ncols=3)

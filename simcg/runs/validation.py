@@ -1,0 +1,85 @@
+"""Everything that ``simcg validate`` says of some runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from simcg.hardware.profile import HardwareProfile
+from simcg.runs.compare import Comparison, compare
+from simcg.runs.decide import Decision, decisions
+from simcg.runs.limits import (
+    Check,
+    accuracy_checks,
+    decision_checks,
+    equality_checks,
+    peer_checks,
+    pool_checks,
+)
+from simcg.runs.order import Order, orders
+from simcg.runs.read import Runs, join
+from simcg.runs.schema import EqualityCell, InvarianceCell, MemoryCell, PeerCell, StepCell
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """Predictions held against runs."""
+
+    runs: tuple[Runs, ...]
+    profile: HardwareProfile
+    comparison: Comparison
+    decisions: tuple[Decision, ...]
+    orders: tuple[Order, ...]
+    checks: tuple[Check, ...]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What stands between these runs and this profile."""
+        found = []
+        for runs in self.runs:
+            where = runs.header.environment
+            if where.device == "cpu":
+                found.append(
+                    f"{runs.source}: runs of the CPU device, whose figures are not held against "
+                    f"profile {self.profile.name}; only bits are compared"
+                )
+            elif (other := mismatch(self.profile, where.gpu)) is not None:
+                found.append(f"{runs.source}: {other}")
+        return tuple(found)
+
+    @property
+    def passed(self) -> bool:
+        """Every stated limit holds."""
+        return all(check.holds for check in self.checks)
+
+
+def validate(many: Sequence[Runs], profile: HardwareProfile) -> Validation:
+    """Runs against predictions and stated limits.
+
+    Figures of the CPU device are held against nothing; bits are bits, so its equalities count.
+    """
+    gpu = [runs for runs in many if runs.header.environment.device == "cuda"]
+    compared = compare(gpu, profile)
+    found = [one for runs in gpu for one in decisions(runs, profile)]
+    order = orders(join(gpu, StepCell))
+    checks = [
+        *accuracy_checks(compared.errors),
+        *equality_checks(
+            join(many, StepCell), join(many, EqualityCell), join(many, InvarianceCell)
+        ),
+        *pool_checks(join(gpu, MemoryCell)),
+        *peer_checks(join(gpu, PeerCell)),
+        *decision_checks(found),
+    ]
+    if any(one.launch_bound for one in order):
+        bad = [f"{o.model} {o.faster} over {o.slower}" for o in order if not o.holds]
+        text = "; ".join(bad) or "as expected"
+        checks.append(Check("order of speed where launch-bound", text, "as expected", not bad))
+    return Validation(tuple(many), profile, compared, tuple(found), tuple(order), tuple(checks))
+
+
+def mismatch(profile: HardwareProfile, gpu: str) -> str | None:
+    """Both names, where the profile was not measured on such a GPU."""
+    measured_on = profile.environment.get("gpu", profile.name)
+    same = measured_on.casefold() in gpu.casefold() or gpu.casefold() in measured_on.casefold()
+    return None if same else f"measured on {gpu}, but profile {profile.name} is of {measured_on}"
