@@ -42,14 +42,11 @@ def worst_table(errors: Sequence[Errors]) -> Table:
         cell = one.worst_cell
         rows.append(
             (
-                f"{one.kind}, {cell.backend}", f"{cell.model} {cell.label}",
-                amount(cell.kind, cell.predicted), amount(cell.kind, cell.measured),
-                f"{100 * cell.error:+.1f}%", cell.blame,
+                one.kind, cell.backend, f"{cell.model} {cell.label}",
+                amount(cell.kind, cell.measured), f"{100 * cell.error:+.1f}%", cell.blame or "-",
             )
         )  # fmt: skip
-    return plain_table(
-        ("worst cell of", "cell", "predicted", "measured", "error", "largest part"), rows
-    )
+    return plain_table(("worst of", "backend", "cell", "measured", "error", "largest part"), rows)
 
 
 def cells_table(cells: Sequence[Compared]) -> Table:

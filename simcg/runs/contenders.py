@@ -68,12 +68,12 @@ def contenders(scenario: Scenario, traffic: Traffic) -> list[LadderLine]:
         for name, rule in (("vllm", "vllm"), ("tokenspeed", "tokenspeed-prefill"))
     ]
     powers = tuple(1 << k for k in range(4, chunk.bit_length()) if 1 << k <= chunk)
-    rivals.append(LadderLine("powers of two", powers))
+    rivals.append(LadderLine("powers-of-two", powers))
     sglang = rivals[0]
     table = cost_table(traffic.counted, scenario.model, chunk)
     contest = _Contest(scenario, traffic, table)
-    bare = LadderLine("no graphs", ())
-    ours = [contest.best("simcg", len(sglang.sizes), guard, ("sglang", "no graphs"))] + [
+    bare = LadderLine("no-graphs", ())
+    ours = [contest.best("simcg", len(sglang.sizes), guard, ("sglang", "no-graphs"))] + [
         contest.best(f"simcg as {rival.name}", len(rival.sizes), NO_GUARD, (rival.name,))
         for rival in rivals[1:]
     ]
@@ -81,7 +81,7 @@ def contenders(scenario: Scenario, traffic: Traffic) -> list[LadderLine]:
     ours.append(contest.research("simcg research", len(sglang.sizes), names))
     memory = contest.device_bytes(sglang)
     most = 2 * len(sglang.sizes)
-    ours.append(contest.best("simcg, equal memory", most, guard, ("sglang",), memory))
+    ours.append(contest.best("simcg equal memory", most, guard, ("sglang",), memory))
     return [*rivals, bare, *ours]
 
 

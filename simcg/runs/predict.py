@@ -76,7 +76,7 @@ class Predictor:
         spent = np.array([times.of(op).ns * n for op, n in zip(distinct, counts, strict=True)])
         host_bound = step.host_ns > step.device_ns
         return [
-            "host" if bound else f"{_described(distinct[i])} {100 * share:.0f} %"
+            "host" if bound else f"{distinct[i].name} {100 * share:.0f}%"
             for bound, i, share in zip(
                 host_bound.tolist(),
                 spent.argmax(0).tolist(),

@@ -1,0 +1,154 @@
+"""Runs made of predictions: what a GPU that obeys a profile to the last ns would have measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from simcg.hardware.catalog import load_profile
+from simcg.hardware.profile import HardwareProfile
+from simcg.ladder import EAGER_INDEX, dispatch
+from simcg.model.architecture import Architecture
+from simcg.model.catalog import architecture_named
+from simcg.runs.predict import Predictor, StepSizes
+from simcg.runs.read import Runs, encode_line
+from simcg.runs.schema import (
+    VERSION,
+    Bytes,
+    CaptureCell,
+    Compiler,
+    DecisionCell,
+    Environment,
+    Header,
+    LadderLine,
+    Line,
+    MemoryCell,
+    StepCell,
+    Timed,
+)
+
+MODEL = "qwen3-8b"
+BACKENDS: tuple[tuple[str, Compiler], ...] = (
+    ("eager", ""), ("full", ""), ("breakable", ""), ("tc_piecewise", "eager"),
+)  # fmt: skip
+GPU = Environment("cuda", "NVIDIA H200", "a host", "2.11.0", "13.0", "3.12", "2026-12-01")
+
+
+def predictor(
+    architecture: Architecture | None = None, profile: HardwareProfile | None = None
+) -> Predictor:
+    """Of the model on the profile, by default a few layers of qwen3-8b on h200."""
+    return Predictor(architecture or short_model(), profile or load_profile("h200"))
+
+
+def short_model(layers: int = 3) -> Architecture:
+    """qwen3-8b with few layers."""
+    whole = architecture_named(MODEL)
+    return replace(whole, layer_kinds=whole.layer_kinds[:layers])
+
+
+def header(environment: Environment = GPU, architecture: Architecture | None = None) -> Header:
+    """A header with one model."""
+    return Header(VERSION, "made", 0, environment, {MODEL: architecture or short_model()})
+
+
+def one_step(tokens: int, bucket: int) -> StepSizes:
+    """One request without context."""
+    columns = ([tokens], [1], [tokens * (tokens + 1) // 2], [bucket])
+    return StepSizes(*(np.array(column, dtype=np.int64) for column in columns))
+
+
+def step_cell(of: Predictor, backend: str, compiler: Compiler, tokens: int) -> StepCell:
+    """As predicted, in a bucket of its own size."""
+    bucket = 0 if backend == "eager" else tokens
+    sizes = one_step(tokens, bucket)
+    times = of.model(backend).replay.times(sizes.work)
+    ns = float(of.step_ns(backend, sizes)[0])
+    return StepCell(
+        model=MODEL, backend=backend, compiler=compiler, tokens=tokens, requests=1, context=0,
+        pairs=int(sizes.pairs[0]), bucket=bucket, slots=0, ns=ns, spread_ns=0.0, floor=0.001,
+        samples=9, host_ns=float(times.host_ns), plan_ns=0.0,
+        gpu_bound=bool(times.host_ns < times.device_ns[0]),
+        bit_equal=None if backend == "eager" else True,
+    )  # type: ignore[arg-type]  # fmt: skip  # backend names are a Literal
+
+
+def capture_cell(of: Predictor, backend: str, compiler: Compiler, bucket: int) -> CaptureCell:
+    """As predicted; the compiler's time only in the largest bucket, which comes first."""
+    took = of.startup(backend, bucket)
+    return CaptureCell(
+        model=MODEL, backend=backend, compiler=compiler, bucket=bucket, slots=0,
+        warm_up_ns=took.capture_ns // 2, capture_ns=took.capture_ns - took.capture_ns // 2,
+        compile_ns=took.compile_ns if bucket == max(SIZES) else 0, nodes=10, segments=1, breaks=0,
+    )  # type: ignore[arg-type]  # fmt: skip
+
+
+SIZES = (16, 64, 100, 1000, 4096)
+
+
+def memory_cell(of: Predictor, backend: str, compiler: Compiler) -> MemoryCell:
+    """As predicted."""
+    took = of.device_bytes(backend, SIZES)
+    return MemoryCell(
+        model=MODEL, backend=backend, compiler=compiler, buckets=SIZES, slots=0,
+        before=Bytes(0, 0, 1 << 30), after=Bytes(0, 0, (1 << 30) + took),
+        pool=of.pool_bytes(max(SIZES)), eager_peak=of.eager_peak_bytes(max(SIZES)), nodes=10,
+    )  # type: ignore[arg-type]  # fmt: skip
+
+
+def decision_cells(
+    of: Predictor, ladders: Sequence[LadderLine], steps: int, seed: int = 0
+) -> list[DecisionCell]:
+    """Steps of random sizes in every bucket that a ladder sends them to, timed as predicted."""
+    rng = np.random.default_rng(seed)
+    tokens = rng.integers(1, 3000, size=steps, dtype=np.int64)
+    ones = np.ones_like(tokens)
+    ways: list[set[int]] = [set() for _ in range(steps)]
+    for one in ladders:
+        for i, index in enumerate(dispatch(one.ladder, one.rule, tokens, ones).tolist()):
+            ways[i].add(0 if index == EAGER_INDEX else one.ladder.sizes[index])
+    out = []
+    for i, n in enumerate(tokens.tolist()):
+        times = tuple(
+            Timed(b, (int(of.step_ns("breakable", one_step(n, b))[0]),)) for b in sorted(ways[i])
+        )
+        out.append(
+            DecisionCell(
+                model=MODEL, backend="breakable", index=i, query_tokens=(n,), context_tokens=(0,),
+                times=times,
+            )
+        )  # fmt: skip
+    return out
+
+
+def obedient_lines(of: Predictor) -> list[Line]:
+    """Steps, captures and memory of every backend, exactly as predicted."""
+    lines: list[Line] = []
+    for backend, compiler in BACKENDS:
+        lines += [step_cell(of, backend, compiler, n) for n in SIZES]
+        if backend != "eager":
+            lines += [capture_cell(of, backend, compiler, n) for n in reversed(SIZES)]
+            lines.append(memory_cell(of, backend, compiler))
+    return lines
+
+
+def runs_of(lines: Sequence[Line], first: Header | None = None) -> Runs:
+    """Lines as if read from a file."""
+    return Runs("made.jsonl", first or header(), tuple(lines))
+
+
+def write(path: Path, runs: Runs) -> Path:
+    """The runs as a file."""
+    path.write_bytes(b"".join(encode_line(line) for line in (runs.header, *runs.lines)))
+    return path
+
+
+def slower(line: Line, factor: float) -> Line:
+    """A step cell measured so many times longer than it was; other lines as they are."""
+    if not isinstance(line, StepCell):
+        return line
+    return msgspec.structs.replace(line, ns=line.ns * factor)
