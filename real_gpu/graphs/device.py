@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -64,6 +65,15 @@ class GraphDevice(Protocol):
     def abandon(self) -> None:
         """Stop and drop what was recorded since ``begin``; never raises."""
 
+    def join(self) -> object:
+        """Join the side streams of the recording into it; returns what ``fork`` takes."""
+
+    def fork(self, joined: object) -> None:
+        """Let the streams that ``join`` joined go on in the recording that has just begun."""
+
+    def on_capture_stream(self) -> AbstractContextManager[None]:
+        """Within it work runs on the capture stream, in order with the current stream."""
+
     def mark(self, pool: Hashable) -> object:
         """What is allocated in the pool now; see ``born_since``."""
 
@@ -82,6 +92,13 @@ class GraphDevice(Protocol):
     def pool_bytes(self, pool: Hashable) -> int:
         """Bytes that the pool has reserved."""
 
+    def fill_free(self, pool: Hashable, byte: int) -> None:
+        """Overwrite the pool's free blocks: a sound replay does not notice."""
+
 
 class CaptureError(RuntimeError):
     """A capture that cannot be: what was met, in which shape, and what to do about it."""
+
+
+class StaleAddressError(RuntimeError):
+    """A replay would use an address whose tensor is gone or has moved (CPU device only)."""
