@@ -9,7 +9,7 @@ Provenance = Literal["measured", "fitted", "published", "datasheet", "assumed"]
 
 ORDER: tuple[Provenance, ...] = ("measured", "fitted", "published", "datasheet", "assumed")
 """From strongest to weakest; fitted: solved for so that the model meets measured or published
-totals."""
+totals, or carried over from measured kernels of other sizes."""
 
 RELATIVE_ERROR: dict[Provenance, float] = {
     "measured": 0.05,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 from scipy.optimize import isotonic_regression
 
-from simcg.arrays import Ints
+from simcg.arrays import Floats, Ints
 from simcg.backend import BACKENDS
 from simcg.cost.kernels import Kernels, Work
 from simcg.hardware.catalog import load_profile
@@ -248,6 +249,58 @@ def roofline_agrees(kernels: ModuleType) -> bool:
 def kernels_agree(kernels: ModuleType) -> bool:
     """Measured and unmeasured kernels."""
     return curves_agree(kernels) and roofline_agrees(kernels)
+
+
+def transfers_agree(transfer: ModuleType) -> bool:
+    """Two curves at known distances, on a base of 100 ns a row: weighted, in reach, or nearest."""
+    given: dict[str, Any] = {"provenance": "measured", "source": "test"}
+
+    def base(key: CurveKey, x: Floats, y: Floats) -> Floats:
+        return 100.0 * x * (1 + (key.op == "attention") * y)
+
+    def curve(factor: float, x: tuple[float, ...], **sizes: int) -> Curve:
+        ns = tuple(factor * 100.0 * v for v in x)
+        return Curve(CurveKey("gemm", **sizes), x, ns, (1.0,) * len(x), **given)
+
+    near = curve(2.0, (1.0, 10.0), k=64, n=128)
+    far = curve(4.0, (1.0, 5.0, 20.0), k=64, n=32)
+    key = CurveKey("gemm", k=64, n=64)  # as far from 32 as from 128
+    found = transfer.transfer(key, [near, far], base, 0.1)
+    middle = 8.0**0.5  # the geometric mean of 2 and 4
+    expected = [middle * 100, middle * 500, middle * 1000, 4.0 * 2000]
+    close = transfer.transfer(CurveKey("gemm", k=64, n=120), [near, far], base, 0.1)
+    by_k = transfer.transfer(CurveKey("gemm", k=256, n=32), [near, far], base, 0.1)
+    # a step of 2 in n, of 4 in k: distances sqrt(log(4)^2 + log(2)^2) and log(2)
+    weights = np.array([5.0**-1.5, 1.0])
+    mixed = float(np.exp(weights @ np.log([2.0, 4.0]) / weights.sum()))
+    experts = [
+        Curve(CurveKey("grouped_gemm", k=8, n=8, experts=e, top_k=2), (1.0, 4.0),
+              (100.0, 1600.0), (1.0, 1.0), **given)
+        for e in (8,)
+    ]  # fmt: skip
+    moe = transfer.transfer(
+        CurveKey("grouped_gemm", k=8, n=8, experts=16, top_k=2), experts, base, 0.1
+    )
+    held = dict(transfer.leave_one_out(_Curves((near, far)), "gemm", base))
+    return bool(
+        found.x == (1.0, 5.0, 10.0, 20.0)
+        and np.allclose(found.ns, expected, rtol=1e-4)
+        and np.allclose(np.array(found.spread_ns) / found.ns, 0.1)
+        and found.provenance == "fitted"
+        and 2.0 < close.ns[0] / 100 < 2.01
+        and np.isclose(by_k.ns[0] / 100, mixed)
+        # 4 rows of 16 experts are 2 of 8: half-way between factors 1 and 4, in logarithms
+        and np.isclose(moe.ns[1] / 400, 2.0)
+        and np.allclose(held[near.key], 1.0)
+        and np.allclose(held[far.key], -0.5)
+    )
+
+
+@dataclass(frozen=True)
+class _Curves:
+    """As much of a profile as holding out curves needs."""
+
+    curves: tuple[Curve, ...]
 
 
 def smooths(smooth: ModuleType, ns: Ints, spread: float) -> bool:

@@ -22,7 +22,9 @@ import numpy as np
 
 from real_gpu.calibrate.check import LAYERS, check_steps, decoder_pass
 from simcg.backend import BREAKABLE, FULL, CaptureBackend
+from simcg.cost.kernels import Kernels
 from simcg.cost.step import StepCost
+from simcg.cost.transfer import SIZES, leave_one_out
 from simcg.hardware.datasheet import DATASHEETS, link_figures
 from simcg.hardware.profile import (
     Curve,
@@ -63,10 +65,27 @@ def build_profile(raw: Raw, name: str) -> HardwareProfile:
         startup=_startup(raw),
         curves=curves,
     )
+    profile = msgspec.structs.replace(profile, transfer=transfer_errors(profile))
     for gap, fit in (("node", _fit_node_gap), ("after_break", _fit_break_gap)):
         gaps = msgspec.structs.replace(profile.gaps, **{gap: fit(profile, raw)})
         profile = msgspec.structs.replace(profile, gaps=gaps)
     return profile
+
+
+def transfer_errors(profile: HardwareProfile) -> dict[str, Figure]:
+    """By op, one sigma of a transferred time, as a share: curves held out one at a time."""
+    source = "68th percentile of the errors of curves that were left out"
+    base = Kernels(profile).roofline_ns
+    held_out = {op: leave_one_out(profile, op, base) for op in SIZES}
+    return {
+        op: Figure(
+            round(float(np.percentile(np.abs(np.concatenate([e for _, e in errors])), 68)), 4),
+            "fitted",
+            source,
+        )
+        for op, errors in held_out.items()
+        if errors
+    }
 
 
 def _gpu(name: str, environment: dict[str, str]) -> Gpu:

@@ -1,4 +1,7 @@
-"""GPU time of one kernel over its rows: measured curves, else the roofline with its waves."""
+"""GPU time of one kernel over its rows: measured curves, else the roofline with its waves.
+
+Where the profile has curves of the same op in other sizes, they correct the roofline.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,20 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from simcg.arrays import Floats, Ints
+from simcg.cost.transfer import transfer
 from simcg.errors import InputError
 from simcg.hardware.profile import LONGEST_NS, Curve, CurveKey, Figure, HardwareProfile
 from simcg.model.ops import (
     DTYPE_BITS,
     AllReduce,
     Attention,
+    Dtype,
     Elementwise,
     Gemm,
     GroupedGemm,
     Op,
 )
-from simcg.provenance import Provenance, weakest
+from simcg.provenance import RELATIVE_ERROR, Provenance, weakest
 
 TILE = 128
 """Rows and columns of the output tile that the roofline quantises by."""
@@ -95,10 +100,45 @@ class Kernels:
             curve = None
         return () if curve is None else curve.x
 
+    def roofline_ns(self, key: CurveKey, x: Floats, y: Floats) -> Floats:
+        """The roofline of the kernel with this key at points of its axes; curves play no part."""
+        rows = np.rint(x).astype(np.int64)
+        if key.op == "gemm":
+            time = self._gemm_roofline(_gemm_of(key), rows)
+        elif key.op == "grouped_gemm":
+            time = self._grouped_roofline(_grouped_of(key), rows)
+        else:
+            time = self._attention_roofline(_attention_of(key), rows, y)
+        return time.ns.astype(np.float64)
+
+    def _curve(self, key: CurveKey) -> Curve | None:
+        """The measured curve, else one transferred from its like, if there are any."""
+        measured = self._curves.get(key)
+        if measured is not None:
+            return measured
+        known = self.profile.transferred
+        if key not in known:
+            sigma = self.profile.transfer.get(key.op)
+            share = RELATIVE_ERROR["fitted"] if sigma is None else sigma.value
+            known[key] = transfer(key, self.profile.curves, self.roofline_ns, share)
+        return known[key]
+
     def _gemm(self, shape: Gemm, rows: Ints) -> KernelTime:
-        curve = self._curves.get(_gemm_key(shape))
-        if curve is not None:
-            return _along(curve, rows)
+        curve = self._curve(_gemm_key(shape))
+        return self._gemm_roofline(shape, rows) if curve is None else _along(curve, rows)
+
+    def _grouped(self, shape: GroupedGemm, rows: Ints) -> KernelTime:
+        curve = self._curve(_grouped_key(shape))
+        return self._grouped_roofline(shape, rows) if curve is None else _along(curve, rows)
+
+    def _attention(self, shape: Attention, work: Work) -> KernelTime:
+        curve = self._curve(_attention_key(shape))
+        keys = work.pairs / work.tokens
+        if curve is None:
+            return self._attention_roofline(shape, work.tokens, keys)
+        return _over_plane(curve, work.tokens, keys)
+
+    def _gemm_roofline(self, shape: Gemm, rows: Ints) -> KernelTime:
         roof, rate = self.profile.roofline, self._flops(shape.activations)
         tiles = -(-rows // TILE) * -(-shape.n // TILE)
         compute = self._waves(tiles, 2.0 * TILE * TILE * shape.k, rate * roof.compute.value)
@@ -107,10 +147,7 @@ class Kernels:
         stream = moved / (self._bandwidth() * roof.bandwidth.value) * 1e9
         return self._roofline(np.maximum(compute, stream), roof.compute, roof.bandwidth)
 
-    def _grouped(self, shape: GroupedGemm, rows: Ints) -> KernelTime:
-        curve = self._curves.get(_grouped_key(shape))
-        if curve is not None:
-            return _along(curve, rows)
+    def _grouped_roofline(self, shape: GroupedGemm, rows: Ints) -> KernelTime:
         roof, rate = self.profile.roofline, self._flops(shape.activations)
         routed = rows.astype(np.float64) * shape.top_k
         touched = shape.experts * (1 - (1 - shape.top_k / shape.experts) ** rows)
@@ -125,19 +162,11 @@ class Kernels:
         used = (roof.grouped_compute, roof.grouped_bandwidth)
         return self._roofline(np.maximum(compute, stream), *used)
 
-    def _attention(self, shape: Attention, work: Work) -> KernelTime:
-        key = CurveKey(
-            "attention", heads=shape.heads, kv_heads=shape.kv_heads, head_dim=shape.head_dim,
-            window=shape.window or 0,
-        )  # fmt: skip
-        keys = work.pairs / work.tokens
-        curve = self._curves.get(key)
-        if curve is not None:
-            return _over_plane(curve, work.tokens, keys)
+    def _attention_roofline(self, shape: Attention, tokens: Ints, keys: Floats) -> KernelTime:
         if shape.window is not None:
             keys = np.minimum(keys, shape.window)
         rate = self._flops("bf16") * self.profile.roofline.attention_compute.value
-        tiles = -(-work.tokens // TILE) * shape.heads
+        tiles = -(-tokens // TILE) * shape.heads
         compute = self._waves(tiles, 4.0 * TILE * shape.head_dim * keys, rate)
         return self._roofline(compute, self.profile.roofline.attention_compute)
 
@@ -204,6 +233,31 @@ def _grouped_key(shape: GroupedGemm) -> CurveKey:
         "grouped_gemm", k=shape.k, n=shape.n, experts=shape.experts, top_k=shape.top_k,
         weights=shape.weights,
     )  # fmt: skip
+
+
+def _attention_key(shape: Attention) -> CurveKey:
+    return CurveKey(
+        "attention", heads=shape.heads, kv_heads=shape.kv_heads, head_dim=shape.head_dim,
+        window=shape.window or 0,
+    )  # fmt: skip
+
+
+def _gemm_of(key: CurveKey) -> Gemm:
+    return Gemm(key.k, key.n, *_types(key))
+
+
+def _grouped_of(key: CurveKey) -> GroupedGemm:
+    return GroupedGemm(key.experts, key.top_k, key.k, key.n, *_types(key))
+
+
+def _attention_of(key: CurveKey) -> Attention:
+    return Attention(key.heads, key.kv_heads, key.head_dim, key.window or None)
+
+
+def _types(key: CurveKey) -> tuple[Dtype, Dtype]:
+    """Of the weights, and of the activations that products with such weights take."""
+    weights: Dtype = key.weights  # type: ignore[assignment]  # a file may hold any word
+    return weights, weights if weights in ("fp8", "nvfp4") else "bf16"
 
 
 def _along(curve: Curve, at: Ints | Floats) -> KernelTime:

@@ -6,6 +6,7 @@ Every value is frozen and checks itself; a ValueError it raises is located in th
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from itertools import pairwise
 from typing import Literal
 
@@ -194,8 +195,12 @@ class Startup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     compile_per_layer: Figure
 
 
-class HardwareProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One GPU with its host. ``environment`` says what it was measured on, as text."""
+class HardwareProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
+    """One GPU with its host. ``environment`` says what it was measured on, as text.
+
+    ``transfer``: by op, one sigma (as a share) of what a kernel is off whose time is transferred
+    from measured curves of other sizes.
+    """
 
     name: str
     description: str
@@ -207,6 +212,15 @@ class HardwareProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     memory: GraphMemory
     startup: Startup
     curves: tuple[Curve, ...] = ()
+    transfer: dict[str, Figure] = {}  # msgspec copies it
+
+    @cached_property
+    def transferred(self) -> dict[CurveKey, Curve | None]:
+        """Curves that ``simcg.cost`` has derived from this profile so far: kept, as they are slow.
+
+        They follow from the fields, so they are no part of the value.
+        """
+        return {}
 
     def __post_init__(self) -> None:
         if not self.name.strip() or not self.name.isprintable():

@@ -16,7 +16,14 @@ import simcg.cost.kernels
 import simcg.cost.smooth
 import simcg.cost.step
 import simcg.cost.timeline
-from tests.cost_laws import kernels_agree, smoothing_agrees, step_agrees, timeline_agrees
+import simcg.cost.transfer
+from tests.cost_laws import (
+    kernels_agree,
+    smoothing_agrees,
+    step_agrees,
+    timeline_agrees,
+    transfers_agree,
+)
 
 Law = Callable[[ModuleType], bool]
 
@@ -197,11 +204,40 @@ SMOOTH_MUTANTS = {
     "one entry early": ("fall_at=at + 1", "fall_at=at"),
 }
 
+TRANSFER_MUTANTS = {
+    "all curves alike": ("_distance(curve.key, key) ** -POWER * reach", "reach"),
+    "the far decide": ("** -POWER", "** POWER"),
+    "ratios averaged": ("log_ratio = np.log(measured", "log_ratio = (measured"),
+    "k ignored": ('"gemm": {"k": 0.5,', '"gemm": {"k": 0.0,'),
+    "k as important as n": ('"gemm": {"k": 0.5,', '"gemm": {"k": 1.0,'),
+    "distance to the first power": ("POWER = 3.0", "POWER = 1.0"),
+    "curves go on beyond their rows": ("curve.x[-1], 1.0, UNREACHED)", "curve.x[-1], 1.0, 1.0)"),
+    "equal rows for all experts": ('if key.op != "grouped_gemm":', "if True:"),
+    "the other way round": (
+        "(key.top_k / key.experts) / (other.top_k / other.experts)",
+        "(other.top_k / other.experts) / (key.top_k / key.experts)",
+    ),
+    "lines over rows": ("np.interp(np.log(at), np.log(x), values)", "np.interp(at, x, values)"),
+    "correction dropped": ("np.exp(total / weight)", "np.exp(0 * total / weight)"),
+    "weights not made shares": ("np.exp(total / weight)", "np.exp(total)"),
+    "rows of the nearest alone": (
+        "np.unique(np.concatenate([c.x for c in near]))",
+        "np.array(near[0].x)",
+    ),
+    "called measured": ('provenance="fitted"', 'provenance="measured"'),
+    "no spread": ("(max(sigma, 1e-3) * ns)", "(1e-3 * ns)"),
+    "held out with itself": (
+        "others = [c for c in profile.curves if _alike(c.key, curve.key)]",
+        "others = [c for c in profile.curves if c.key.op == op]",
+    ),
+}
+
 CASES: list[tuple[ModuleType, Law, dict[str, tuple[str, str]]]] = [
     (simcg.cost.timeline, timeline_agrees, TIMELINE_MUTANTS),
     (simcg.cost.step, step_agrees, STEP_MUTANTS),
     (simcg.cost.kernels, kernels_agree, KERNEL_MUTANTS),
     (simcg.cost.smooth, smoothing_agrees, SMOOTH_MUTANTS),
+    (simcg.cost.transfer, transfers_agree, TRANSFER_MUTANTS),
 ]
 
 
