@@ -25,6 +25,16 @@ class AttentionMetadata:
     slots: torch.Tensor
     positions: torch.Tensor
 
+    def first(self, rows: int, requests: int) -> AttentionMetadata:
+        """Views of the first so many rows and requests, at the same addresses."""
+        return AttentionMetadata(
+            self.query_ends.narrow(0, 0, requests + 1),
+            self.key_starts.narrow(0, 0, requests + 1),
+            self.key_lengths.narrow(0, 0, requests),
+            self.slots.narrow(0, 0, rows),
+            self.positions.narrow(0, 0, rows),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class LaunchBounds:

@@ -1,0 +1,57 @@
+"""The flat KV cache: a stretch of slots for each request, and the sink."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from simcg.arrays import Ints
+from simcg.errors import InputError, require
+from simcg.model.architecture import Architecture
+
+SINK = 0
+"""The slot that rows of padding write and no request reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class KvCache:
+    """Keys and values of each layer: [slots, kv heads, dim]; slot 0 is the sink.
+
+    ``longest``: tokens that one request may have: the model's positions, or the slots if fewer.
+    """
+
+    keys: tuple[torch.Tensor, ...]
+    values: tuple[torch.Tensor, ...]
+    longest: int
+
+    @staticmethod
+    def allocate(
+        arch: Architecture, slots: int, device: torch.device, dtype: torch.dtype
+    ) -> KvCache:
+        """A cache of zeros with room for ``slots`` - 1 tokens."""
+        require(slots >= 2, "KvCache", "slots", slots, "at least 2: the sink and one token")
+        shape = (2, arch.layers, slots, arch.kv_heads, arch.head_dim)
+        keys, values = torch.zeros(shape, device=device, dtype=dtype).unbind(0)
+        longest = min(slots - 1, arch.max_position)
+        return KvCache(tuple(keys.unbind(0)), tuple(values.unbind(0)), longest)
+
+    @property
+    def slots(self) -> int:
+        """Slots of each layer, the sink included."""
+        return int(self.keys[0].shape[0])
+
+    def check(self, starts: Ints, lengths: Ints) -> None:
+        """``InputError`` names the first request that is too long or leaves the cache."""
+        outside = (starts <= SINK) | (starts + lengths > self.slots)
+        wrong = np.flatnonzero(outside | (lengths > self.longest))
+        if wrong.size == 0:
+            return
+        i = int(wrong[0])
+        start, length = int(starts[i]), int(lengths[i])
+        if length > self.longest:
+            raise InputError("KV cache", f"request {i}", length, f"at most {self.longest} tokens")
+        where = f"slots of request {i}"
+        expected = f"a stretch within 1..{self.slots - 1}"
+        raise InputError("KV cache", where, (start, start + length - 1), expected)
