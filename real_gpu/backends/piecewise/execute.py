@@ -1,0 +1,145 @@
+"""Runs a program as it is, or records its pieces on a graph device for one bucket."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from operator import is_not
+from typing import Any
+
+import torch
+
+from real_gpu.backends.piecewise.split import Break, Piece, Program, Value
+from real_gpu.graphs.device import CaptureError, GraphDevice, Segment, StaleAddressError
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """A bucket's graphs and breaks in order.
+
+    ``steps`` are what a replay calls; ``segments`` also holds graphs without kernels, which own
+    memory of the pool. ``inputs``: the tensors that come from outside, held so that their
+    addresses stay theirs.
+    """
+
+    steps: tuple[Callable[[], object], ...]
+    segments: tuple[Segment, ...]
+    inputs: tuple[Any, ...]
+    results: tuple[Any, ...]
+    breaks: int
+
+    def replay(self, _program: Program, values: Sequence[Any]) -> tuple[Any, ...]:
+        """Run every step; raises ``StaleAddressError`` if an input is not where it was."""
+        if any(map(is_not, values, self.inputs)):
+            self._check_addresses(values)
+        for step in self.steps:
+            step()
+        return self.results
+
+    def release(self) -> None:
+        """Free the graphs."""
+        for segment in self.segments:
+            segment.release()
+
+    def _check_addresses(self, values: Sequence[Any]) -> None:
+        for index, (now, then) in enumerate(zip(values, self.inputs, strict=True)):
+            if isinstance(then, torch.Tensor) and now.data_ptr() != then.data_ptr():
+                raise StaleAddressError(
+                    f"input {index} of the compiled forward ({now.dtype}, shape "
+                    f"{tuple(now.shape)}) has moved since capture: rewrite it in place instead"
+                )
+
+
+def run(program: Program, values: Sequence[Any]) -> tuple[Any, ...]:
+    """Run every piece and break where they stand; raises ``CaptureError`` if a break returns."""
+    env = dict(zip(program.inputs, values, strict=True))
+    for item in program.items:
+        if isinstance(item, Piece):
+            env.update(zip(item.outputs, item.call(_take(env, item)), strict=True))
+            continue
+        if _bound(item, env, lambda tensor: tensor)() is not None:
+            raise CaptureError(
+                f"{item.function.__qualname__} returned a value at a compiled break: let it "
+                "write into an argument"
+            )
+        _drop(env, item)
+    return _resolved(program.results, env)
+
+
+def record(
+    device: GraphDevice, pool: Hashable, program: Program, values: Sequence[Any]
+) -> Captured:
+    """Record every piece into ``pool``; breaks return nothing, so they need not run.
+
+    If a piece cannot be recorded, nothing of the bucket is left.
+    """
+    env = dict(zip(program.inputs, values, strict=True))
+    before = device.mark(pool)
+    steps: list[Callable[[], object]] = []
+    segments: list[Segment] = []
+
+    def held(tensor: torch.Tensor) -> torch.Tensor:
+        # the pool's memory is not the break's to keep: what made it runs before each break
+        return device.alias(tensor) if device.born_since(before, tensor) else tensor
+
+    try:
+        for item in program.items:
+            if isinstance(item, Piece):
+                segments.append(_record_piece(device, pool, item, env))
+                if segments[-1].nodes:
+                    steps.append(segments[-1].replay)
+            else:
+                steps.append(_bound(item, env, held))
+                _drop(env, item)
+    except BaseException:
+        for segment in segments:
+            segment.release()
+        raise
+    results = _resolved(program.results, env)
+    breaks = sum(isinstance(item, Break) for item in program.items)
+    return Captured(tuple(steps), tuple(segments), tuple(values), results, breaks)
+
+
+def _record_piece(
+    device: GraphDevice, pool: Hashable, piece: Piece, env: dict[str, Any]
+) -> Segment:
+    # the CPU device sees operators, not what a compiler made of them
+    call = piece.as_traced if device.device.type == "cpu" else piece.call
+    device.begin(pool)
+    try:
+        env.update(zip(piece.outputs, call(_take(env, piece)), strict=True))
+    except BaseException:
+        device.abandon()
+        raise
+    return device.end()
+
+
+def _take(env: dict[str, Any], item: Piece) -> list[Any]:
+    """The piece's inputs; those that nothing needs later are then held by the list alone."""
+    values = [env[name] for name in item.inputs]
+    _drop(env, item)
+    return values
+
+
+def _drop(env: dict[str, Any], item: Piece | Break) -> None:
+    for name in item.drops:
+        del env[name]
+
+
+def _bound(
+    item: Break, env: dict[str, Any], held: Callable[[torch.Tensor], torch.Tensor]
+) -> Callable[[], None]:
+    """The break's call with its arguments' values, tensors as ``held`` gives them."""
+
+    def value_of(arg: Any) -> Any:
+        value = env[arg.name] if isinstance(arg, Value) else arg
+        return held(value) if isinstance(value, torch.Tensor) else value
+
+    args = [value_of(arg) for arg in item.args]
+    kwargs = {name: value_of(arg) for name, arg in item.kwargs.items()}
+    return functools.partial(item.function, *args, **kwargs)
+
+
+def _resolved(results: Sequence[Any], env: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(env[r.name] if isinstance(r, Value) else r for r in results)

@@ -1,0 +1,172 @@
+"""Traces a forward once, by Dynamo, for every number of rows; enters it through its guards."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FunctionType
+from typing import Any
+
+import torch
+import torch.fx.experimental._config as shape_config
+from torch import fx
+from torch._dynamo.exc import RecompileError, TorchDynamoException, Unsupported
+from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
+
+from real_gpu.backends.backend import Forward
+from real_gpu.backends.breaks import handling_breaks, marked_functions
+from real_gpu.backends.piecewise.compilers import PIECE_COMPILERS, CompilerName
+from real_gpu.backends.piecewise.inputs import rows_may_vary
+from real_gpu.backends.piecewise.split import Program, split
+from real_gpu.graphs.device import CaptureError
+
+Execute = Callable[[Program, Sequence[Any]], Sequence[Any]]
+"""What one entry does with the program, given the values of its inputs; returns its results."""
+
+
+def _enter(forward: Forward) -> torch.Tensor:
+    return forward()
+
+
+class TracedForward:
+    """The program of a forward, entered as compiled code is: guards first, at every call.
+
+    Forwards of all row counts must be closures of the same code; each is an entry's argument.
+    """
+
+    def __init__(self, compiler: CompilerName) -> None:
+        self._compile_piece = PIECE_COMPILERS[compiler]
+        self._program: Program | None = None
+        self._execute: Execute = _not_entered
+        self._refusal: CaptureError | None = None
+        self._outgrown = False
+        # Dynamo keeps what it compiled with the code object: one of our own dies with us
+        own = FunctionType(_enter.__code__.replace(), globals())
+        self._compiled = torch.compile(own, backend=self._build, fullgraph=True)
+
+    def trace(self, forward: Forward, rows: int) -> int:
+        """Trace, cut and compile, without running; returns nanoseconds.
+
+        Raises ``CaptureError`` that names what cannot be traced, or what fixes the rows.
+        """
+        began = time.perf_counter_ns()
+        with (
+            rows_may_vary(forward, rows),
+            # one row is a size like others; equal sizes of unlike things are a coincidence
+            shape_config.patch(backed_size_oblivious=True, use_duck_shape=False),
+            torch._dynamo.config.patch(automatic_dynamic_local_pgo=False),
+            handling_breaks(self._at_mark),
+            _silent("torch._guards", "torch._subclasses.fake_tensor"),
+        ):
+            for function in marked_functions():
+                torch._dynamo.allow_in_graph(function)
+            try:
+                self.enter(forward, _stop)
+            except _Stopped:
+                pass
+            except (TorchDynamoException, ConstraintViolationError) as error:
+                raise (self._refusal or _untraceable(error)) from error
+        if self._program is None:
+            raise CaptureError("forward has no operator that could be captured")
+        return time.perf_counter_ns() - began
+
+    def enter(self, forward: Forward, execute: Execute) -> torch.Tensor:
+        """Check the guards and let ``execute`` run the program.
+
+        Raises ``CaptureError`` naming the guard if the program does not hold for this forward.
+        """
+        self._execute = execute
+        try:
+            result: torch.Tensor = self._compiled(forward)
+        except TorchDynamoException:
+            if not self._outgrown:
+                raise
+        else:
+            return result
+        self._outgrown = False
+        raise self._guard_error(forward)
+
+    def _build(self, graph: fx.GraphModule, _inputs: Sequence[Any]) -> Callable[..., Any]:
+        """Dynamo's backend: called once; a second call means that a guard failed."""
+        if self._program is not None:
+            self._outgrown = True
+            raise CaptureError("a guard failed")
+        program = split(graph, marked_functions(), self._compile_piece)
+        self._program = program
+        return lambda *values: self._execute(program, values)
+
+    def _at_mark(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """Stands in for a marked function while Dynamo asks what it returns."""
+        name = f"{function.__module__}.{function.__qualname__}"
+        if function.__annotations__.get("return", ...) not in (None, "None"):
+            self._refusal = CaptureError(
+                f"{name} may return a value across a compiled break: let it write into an "
+                "argument, and annotate it '-> None'"
+            )
+            raise self._refusal
+        plain = (torch.Tensor, torch.SymInt, int, float, bool, str, type(None))
+        for value in (*args, *kwargs.values()):
+            if not isinstance(value, plain):
+                self._refusal = CaptureError(
+                    f"{name} got a {type(value).__name__} at a compiled break: its arguments "
+                    "must be tensors, numbers and strings"
+                )
+                raise self._refusal
+
+    def _guard_error(self, forward: Forward) -> CaptureError:
+        with torch._dynamo.config.patch(error_on_recompile=True):
+            try:
+                self._compiled(forward)
+            except RecompileError as error:
+                guards = [line.strip(" -") for line in str(error).splitlines()[1:] if line.strip()]
+                reason = "; ".join(guards)
+            else:
+                reason = "the guard held when it was asked again"
+        return CaptureError(
+            "forward was traced once for all sizes, and the trace does not hold here: " + reason
+        )
+
+
+class _Stopped(Exception):  # noqa: N818 - not an error: the trace is done
+    """Leaves compiled code before it runs."""
+
+
+def _stop(_program: Program, _values: Sequence[Any]) -> Sequence[Any]:
+    raise _Stopped
+
+
+def _not_entered(_program: Program, _values: Sequence[Any]) -> Sequence[Any]:
+    raise RuntimeError("compiled code was entered from outside its backend")
+
+
+@contextmanager
+def _silent(*names: str) -> Iterator[None]:
+    """Keep loggers quiet that would print what the error says that is raised anyway."""
+    loggers = [logging.getLogger(name) for name in names]
+    before = [logger.disabled for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.disabled = True
+        yield
+    finally:
+        for logger, disabled in zip(loggers, before, strict=True):
+            logger.disabled = disabled
+
+
+def _untraceable(error: Exception) -> CaptureError:
+    """What Dynamo met, where in the user's code, and what to do about it, in one line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    said = [lines[0], *(line for line in lines[1:] if line.startswith("Explanation:"))]
+    stack = getattr(error, "real_stack", None)
+    place = f" at {stack[-1].filename}:{stack[-1].lineno}" if stack else ""
+    if isinstance(error, ConstraintViolationError):
+        said = ["the number of rows became a constant", *lines[1:2]]
+        place = "".join(f" at {line}" for line in lines if line.startswith("File"))
+    advice = ""
+    if isinstance(error, Unsupported):
+        advice = "; move it out of the forward, or mark its function with @eager_on_graph"
+    return CaptureError(f"forward is not one graph: {' '.join(said)}{place}{advice}")
