@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import torch
 
-from real_gpu.attention.attention import Attention, AttentionKernel, using
+from real_gpu.attention.attention import Attention, using
 from real_gpu.attention.cache import KvCache
-from real_gpu.attention.device import attention_kernel
+from real_gpu.attention.device import AttentionKernel, attention_kernel
 from real_gpu.attention.plan import Planner
 from real_gpu.models.decoder import Decoder
 from simcg.batch import Batch
@@ -47,6 +47,20 @@ GPT_OSS = Architecture(
 FAMILIES = [LLAMA, QWEN3, QWEN3_MOE, GPT_OSS]
 
 
+@dataclass(frozen=True)
+class Padded:
+    """The shape that a step is padded to.
+
+    ``in_graph``: attention gets the shape's bounds, as a full graph bakes them in, else the
+    batch's own. ``filler``: the id of rows of padding.
+    """
+
+    tokens: int
+    requests: int
+    in_graph: bool = False
+    filler: int = 0
+
+
 @dataclass
 class Engine:
     """A decoder with a cache and a planner; runs one step at a time, padded or not."""
@@ -60,18 +74,14 @@ class Engine:
         arch: Architecture,
         device: torch.device = CPU,
         dtype: torch.dtype = torch.float64,
-        *,
-        slots: int = SLOTS,
-        tokens: int = 64,
-        requests: int = 8,
         kernel: AttentionKernel | None = None,
     ) -> Engine:
-        """A fresh one; equal arguments give equal weights."""
+        """A fresh one for steps of up to 64 rows and 8 requests; equal arguments, equal weights."""
         decoder = Decoder(arch, device, dtype, seed=5)
-        cache = KvCache.allocate(decoder.arch, slots, device, dtype)
+        cache = KvCache.allocate(decoder.arch, SLOTS, device, dtype)
         decoder.bind(cache)
         attention = Attention(decoder.arch, cache, kernel or attention_kernel(device))
-        return Engine(decoder, attention, Planner(cache, tokens, requests))
+        return Engine(decoder, attention, Planner(cache, 64, 8))
 
     @property
     def cache(self) -> KvCache:
@@ -83,29 +93,23 @@ class Engine:
         batch: Batch,
         starts: Sequence[int],
         ids: torch.Tensor,
-        *,
-        tokens: int | None = None,
-        requests: int | None = None,
-        in_graph: bool = False,
-        padding_id: int = 0,
+        shape: Padded | None = None,
     ) -> torch.Tensor:
-        """Hidden states [tokens, hidden] of one step; ids [n].
-
-        ``in_graph``: bounds of the shape, as a full graph bakes them in, else the batch's own.
-        Everything that nobody need write is NaN beforehand.
-        """
-        tokens, requests = tokens or batch.num_tokens, requests or batch.num_requests
-        bounds = self.planner.write(batch, starts, tokens, requests)
-        if in_graph:
-            bounds = self.planner.baked_bounds(tokens, requests)
-        metadata = self.planner.metadata(tokens, requests)
+        """Hidden states [rows, hidden] of one step of ids [n], NaN where nothing is written."""
+        shape = shape or Padded(batch.num_tokens, batch.num_requests)
+        bounds = self.planner.write(batch, starts, shape.tokens, shape.requests)
+        if shape.in_graph:
+            bounds = self.planner.baked_bounds(shape.tokens, shape.requests)
+        metadata = self.planner.metadata(shape.tokens, shape.requests)
         self.attention.use(metadata, bounds)
-        padded = torch.full((tokens,), padding_id, dtype=torch.int64, device=ids.device)
-        padded[: batch.num_tokens] = ids
-        shape = (tokens, self.decoder.arch.hidden)
-        out = torch.full(shape, NAN, dtype=self.decoder.dtype, device=ids.device)
+        rows = torch.full((shape.tokens,), shape.filler, dtype=torch.int64, device=ids.device)
+        rows[: batch.num_tokens] = ids
+        out = torch.full(
+            (shape.tokens, self.decoder.arch.hidden), NAN, dtype=self.decoder.dtype,
+            device=ids.device,
+        )  # fmt: skip
         with using(self.attention), torch.inference_mode():
-            return self.decoder.forward(padded, metadata, out)
+            return self.decoder.forward(rows, metadata, out)
 
 
 def random_ids(tokens: int, seed: int, arch: Architecture) -> torch.Tensor:

@@ -99,6 +99,24 @@ class Planner:
         staging.send(self._words, layout.words)
         return LaunchBounds(n, m, int(query.max()), int(length.max()))
 
+    def write_idle(self, tokens: int, requests: int) -> LaunchBounds:
+        """Plans one request of ``tokens`` rows that writes nothing but the sink: for warm-ups.
+
+        It reads whatever the first slots of the cache hold, and its results are nobody's.
+        """
+        self._check("tokens", tokens, self.tokens)
+        self._check("requests", requests, self.requests)
+        layout = Layout(tokens, requests)
+        length = min(tokens, self._cache.longest)
+        self._staging.reverse()
+        staging = self._staging[0]
+        host = staging.begin(layout)
+        _fill(host, *(np.array([value], dtype=np.int64) for value in (tokens, length, SINK)))
+        host.slots.fill_(SINK)
+        host.positions.clamp_(min=0)
+        staging.send(self._words, layout.words)
+        return LaunchBounds(tokens, 1, tokens, length)
+
     def baked_bounds(
         self, tokens: int, requests: int, longest_query: int | None = None
     ) -> LaunchBounds:

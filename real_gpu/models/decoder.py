@@ -38,9 +38,6 @@ class Decoder:
         self.arch, self.device, self.dtype = arch, device, dtype
         self.kernels = kernels_for(device)
         self.weights = Weights.random(arch, device, dtype, seed)
-        self._activation = (
-            self.kernels.swiglu if arch.model_type == "gpt_oss" else self.kernels.silu_mul
-        )
 
     def bind(self, cache: KvCache) -> None:
         """Write keys and values to that cache from now on."""
@@ -84,10 +81,16 @@ class Decoder:
         attend(qkv, attended, index)
         return _linear(attended, layer.o)
 
+    def _activate(self, gate_up: torch.Tensor, out: torch.Tensor) -> None:
+        if self.arch.model_type == "gpt_oss":
+            self.kernels.swiglu(gate_up, out)
+        else:
+            self.kernels.silu_mul(gate_up, out)
+
     def _dense(self, weights: Dense, hidden: torch.Tensor) -> torch.Tensor:
         gate_up = _linear(hidden, weights.gate_up)
         activated = hidden.new_empty((hidden.shape[0], self.arch.intermediate))
-        self._activation(gate_up, activated)
+        self._activate(gate_up, activated)
         return _linear(activated, weights.down)
 
     def _experts(self, weights: Experts, hidden: torch.Tensor) -> None:
@@ -105,7 +108,7 @@ class Decoder:
         gate_up = self.kernels.grouped_mm(gathered, weights.gate_up, ends)
         del gathered  # top_k rows a token: a pool can use them again at once
         activated = hidden.new_empty((tokens * top_k, self.arch.moe_intermediate))
-        self._activation(gate_up, activated)
+        self._activate(gate_up, activated)
         del gate_up
         expert_rows = self.kernels.grouped_mm(activated, weights.down, ends)
         self.kernels.combine(expert_rows, places, shares, hidden)
