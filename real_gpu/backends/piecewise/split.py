@@ -25,8 +25,8 @@ class Value:
 class Piece:
     """A stretch between breaks: ``call([values of inputs])`` gives the values of outputs.
 
-    ``call`` is compiled; ``as_traced`` does the same by torch's own operators. Both empty their
-    list, so that they hold no value longer than its own last use.
+    ``call`` is compiled; ``as_traced`` does the same by torch's own operators, and holds no value
+    longer than to its last use. Both empty their list.
     """
 
     call: BoxedCall

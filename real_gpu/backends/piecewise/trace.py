@@ -12,7 +12,12 @@ from typing import Any
 import torch
 import torch.fx.experimental._config as shape_config
 from torch import fx
-from torch._dynamo.exc import RecompileError, TorchDynamoException, Unsupported
+from torch._dynamo.exc import (
+    BackendCompilerFailed,
+    RecompileError,
+    TorchDynamoException,
+    Unsupported,
+)
 from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
 
 from real_gpu.backends.backend import Forward
@@ -163,6 +168,9 @@ def _untraceable(error: Exception) -> CaptureError:
     said = [lines[0], *(line for line in lines[1:] if line.startswith("Explanation:"))]
     stack = getattr(error, "real_stack", None)
     place = f" at {stack[-1].filename}:{stack[-1].lineno}" if stack else ""
+    if isinstance(error, BackendCompilerFailed):
+        cause = error.inner_exception
+        said, place = [f"a piece cannot be compiled: {type(cause).__name__}: {cause}"], ""
     if isinstance(error, ConstraintViolationError):
         said = ["the number of rows became a constant", *lines[1:2]]
         place = "".join(f" at {line}" for line in lines if line.startswith("File"))
