@@ -108,7 +108,7 @@ class Engine:
             (shape.tokens, self.decoder.arch.hidden), NAN, dtype=self.decoder.dtype,
             device=ids.device,
         )  # fmt: skip
-        with using(self.attention), torch.inference_mode():
+        with using(self.attention), torch.no_grad():
             return self.decoder.forward(rows, metadata, out)
 
 
