@@ -128,7 +128,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch is untyped her
             raise CaptureError(
                 f"{func} needs a value on the host in capture (a graph cannot record it): {ADVICE}"
             )
-        if traits.only_view:
+        if traits.only_view or traits.without_tensors:
             return func(*args, **kwargs)
         if traits.random and kwargs.get("generator") is not None:
             raise CaptureError(f"{func} has a generator of its own, which no replay would advance")
@@ -261,6 +261,7 @@ class Traits:
     writes: bool
     random: bool
     reads_host: bool
+    without_tensors: bool
 
 
 @functools.cache
@@ -268,12 +269,14 @@ def traits_of(func: Any) -> Traits:
     """The traits of an operator overload."""
     schema, tags = func._schema, func.tags
     writes = any(arg.alias_info is not None and arg.alias_info.is_write for arg in schema.arguments)
+    kinds = [str(value.type) for value in (*schema.arguments, *schema.returns)]
     aliases = bool(schema.returns) and all(r.alias_info is not None for r in schema.returns)
     return Traits(
         only_view=(aliases and not writes) or torch.Tag.inplace_view in tags,
         writes=writes,
         random=torch.Tag.nondeterministic_seeded in tags,
         reads_host=torch.Tag.data_dependent_output in tags,
+        without_tensors=not any("Tensor" in kind or "Storage" in kind for kind in kinds),
     )
 
 

@@ -32,6 +32,12 @@ class Admission:
             self.fallbacks[str(reason)] += 1
         return bucket, reason
 
+    def uncaptured(self, bucket: Bucket) -> str:
+        """Take back that the step replays: its bucket was never captured."""
+        self.replays[bucket] -= 1
+        self.fallbacks["not captured"] += 1
+        return "not captured"
+
 
 @lru_cache(maxsize=1 << 16)
 def _answer(
