@@ -15,7 +15,7 @@ from real_gpu.graphs.device import CaptureError, GraphDevice, Segment, StaleAddr
 
 
 @dataclass(frozen=True, slots=True)
-class Captured:
+class Pieces:
     """A bucket's graphs and breaks in order.
 
     ``steps`` are what a replay calls; ``segments`` also holds graphs without kernels, which own
@@ -36,11 +36,6 @@ class Captured:
         for step in self.steps:
             step()
         return self.results
-
-    def release(self) -> None:
-        """Free the graphs."""
-        for segment in self.segments:
-            segment.release()
 
     def _check_addresses(self, values: Sequence[Any]) -> None:
         for index, (now, then) in enumerate(zip(values, self.inputs, strict=True)):
@@ -64,12 +59,10 @@ def run(program: Program, values: Sequence[Any]) -> tuple[Any, ...]:
                 "write into an argument"
             )
         _drop(env, item)
-    return _resolved(program.results, env)
+    return _resolved(program, env)
 
 
-def record(
-    device: GraphDevice, pool: Hashable, program: Program, values: Sequence[Any]
-) -> Captured:
+def record(device: GraphDevice, pool: Hashable, program: Program, values: Sequence[Any]) -> Pieces:
     """Record every piece into ``pool``; breaks return nothing, so they need not run.
 
     If a piece cannot be recorded, nothing of the bucket is left.
@@ -96,9 +89,9 @@ def record(
         for segment in segments:
             segment.release()
         raise
-    results = _resolved(program.results, env)
+    results = tuple(held(r) if isinstance(r, torch.Tensor) else r for r in _resolved(program, env))
     breaks = sum(isinstance(item, Break) for item in program.items)
-    return Captured(tuple(steps), tuple(segments), tuple(values), results, breaks)
+    return Pieces(tuple(steps), tuple(segments), tuple(values), results, breaks)
 
 
 def _record_piece(
@@ -141,5 +134,5 @@ def _bound(
     return functools.partial(item.function, *args, **kwargs)
 
 
-def _resolved(results: Sequence[Any], env: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(env[r.name] if isinstance(r, Value) else r for r in results)
+def _resolved(program: Program, env: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(env[r.name] if isinstance(r, Value) else r for r in program.results)

@@ -48,7 +48,8 @@ def _parts(value: object) -> Iterable[object]:
 def rows_may_vary(forward: object, rows: int) -> Iterator[None]:
     """Within it, the first dimension of what ``forward`` holds is dynamic where it is ``rows``.
 
-    Raises ``CaptureError`` where it holds no such tensor: then it cannot run at other sizes.
+    One row is not declared: PyTorch knows it is one. Raises ``CaptureError`` where the forward
+    holds no such tensor: then it cannot run at other sizes.
     """
     tensors = {id(t): t for t in held_tensors(forward) if t.dim() and t.shape[0] == rows}
     if not tensors:
@@ -58,7 +59,7 @@ def rows_may_vary(forward: object, rows: int) -> Iterator[None]:
         )
     before = {key: dict(tensor.__dict__) for key, tensor in tensors.items()}
     try:
-        for tensor in tensors.values():
+        for tensor in tensors.values() if rows > 1 else ():
             torch._dynamo.mark_dynamic(tensor, 0)
         yield
     finally:

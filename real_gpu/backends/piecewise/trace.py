@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FunctionType
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 import torch.fx.experimental._config as shape_config
@@ -18,6 +17,7 @@ from torch._dynamo.exc import (
     TorchDynamoException,
     Unsupported,
 )
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
 
 from real_gpu.backends.backend import Forward
@@ -51,18 +51,26 @@ class TracedForward:
         own = FunctionType(_enter.__code__.replace(), globals())
         self._compiled = torch.compile(own, backend=self._build, fullgraph=True)
 
-    def trace(self, forward: Forward, rows: int) -> int:
-        """Trace, cut and compile, without running; returns nanoseconds.
+    def holds(self, forward: Forward) -> bool:
+        """Whether the guards hold for that forward."""
+        try:
+            self.enter(forward, _stop)
+        except _Stopped:
+            return True
+        except CaptureError:
+            return False
+        return True
+
+    def trace(self, forward: Forward, rows: int) -> None:
+        """Trace, cut and compile, without running.
 
         Raises ``CaptureError`` that names what cannot be traced, or what fixes the rows.
         """
-        began = time.perf_counter_ns()
         with (
             rows_may_vary(forward, rows),
             # one row is a size like others; equal sizes of unlike things are a coincidence
             shape_config.patch(backed_size_oblivious=True, use_duck_shape=False),
             torch._dynamo.config.patch(automatic_dynamic_local_pgo=False),
-            handling_breaks(self._at_mark),
             _silent("torch._guards", "torch._subclasses.fake_tensor"),
         ):
             for function in marked_functions():
@@ -75,7 +83,6 @@ class TracedForward:
                 raise (self._refusal or _untraceable(error)) from error
         if self._program is None:
             raise CaptureError("forward has no operator that could be captured")
-        return time.perf_counter_ns() - began
 
     def enter(self, forward: Forward, execute: Execute) -> torch.Tensor:
         """Check the guards and let ``execute`` run the program.
@@ -84,7 +91,8 @@ class TracedForward:
         """
         self._execute = execute
         try:
-            result: torch.Tensor = self._compiled(forward)
+            with handling_breaks(self._at_mark):
+                result: torch.Tensor = self._compiled(forward)
         except TorchDynamoException:
             if not self._outgrown:
                 raise
@@ -96,44 +104,59 @@ class TracedForward:
     def _build(self, graph: fx.GraphModule, _inputs: Sequence[Any]) -> Callable[..., Any]:
         """Dynamo's backend: called once; a second call means that a guard failed."""
         if self._program is not None:
-            self._outgrown = True
-            raise CaptureError("a guard failed")
+            self._fail_guard()
         program = split(graph, marked_functions(), self._compile_piece)
         self._program = program
         return lambda *values: self._execute(program, values)
 
     def _at_mark(
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> None:
+    ) -> Any:
         """Stands in for a marked function while Dynamo asks what it returns."""
-        name = f"{function.__module__}.{function.__qualname__}"
-        if function.__annotations__.get("return", ...) not in (None, "None"):
-            self._refusal = CaptureError(
-                f"{name} may return a value across a compiled break: let it write into an "
-                "argument, and annotate it '-> None'"
-            )
+        if not any(isinstance(value, FakeTensor) for value in (*args, *kwargs.values())):
+            return function(*args, **kwargs)  # a break inside a break, which is running
+        if self._program is not None:
+            self._fail_guard()
+        self._refusal = _refusal(function, (*args, *kwargs.values()))
+        if self._refusal is not None:
             raise self._refusal
-        plain = (torch.Tensor, torch.SymInt, int, float, bool, str, type(None))
-        for value in (*args, *kwargs.values()):
-            if not isinstance(value, plain):
-                self._refusal = CaptureError(
-                    f"{name} got a {type(value).__name__} at a compiled break: its arguments "
-                    "must be tensors, numbers and strings"
-                )
-                raise self._refusal
+        return None
+
+    def _fail_guard(self) -> NoReturn:
+        self._outgrown = True
+        raise CaptureError("a guard failed")
 
     def _guard_error(self, forward: Forward) -> CaptureError:
         with torch._dynamo.config.patch(error_on_recompile=True):
             try:
                 self._compiled(forward)
             except RecompileError as error:
-                guards = [line.strip(" -") for line in str(error).splitlines()[1:] if line.strip()]
+                guards = [
+                    line.strip() for line in str(error).splitlines() if line.startswith("    - ")
+                ]
                 reason = "; ".join(guards)
             else:
                 reason = "the guard held when it was asked again"
         return CaptureError(
             "forward was traced once for all sizes, and the trace does not hold here: " + reason
         )
+
+
+def _refusal(function: Callable[..., Any], values: Sequence[Any]) -> CaptureError | None:
+    """Why the function cannot be a break of compiled code, if it cannot."""
+    name = f"{function.__module__}.{function.__qualname__}"
+    if function.__annotations__.get("return", ...) not in (None, "None"):
+        return CaptureError(
+            f"{name} may return a value across a compiled break: let it write into an argument, "
+            "and annotate it '-> None'"
+        )
+    for value in values:
+        if not isinstance(value, (torch.Tensor, torch.SymInt, int, float, str, type(None))):
+            return CaptureError(
+                f"{name} got a {type(value).__name__} at a compiled break: its arguments must be "
+                "tensors, numbers and strings"
+            )
+    return None
 
 
 class _Stopped(Exception):  # noqa: N818 - not an error: the trace is done
