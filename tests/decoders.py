@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import torch
 
-from real_gpu.attention.attention import Attention, using
+from real_gpu.attention.attention import Attention, AttentionKernel, using
 from real_gpu.attention.cache import KvCache
-from real_gpu.attention.device import AttentionKernel, attention_kernel
+from real_gpu.attention.device import attention_kernel
 from real_gpu.attention.plan import Planner
 from real_gpu.models.decoder import Decoder
 from simcg.batch import Batch

@@ -5,14 +5,35 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Protocol
 
 import torch
 
 from real_gpu.attention.cache import KvCache
-from real_gpu.attention.device import AttentionKernel
 from real_gpu.attention.metadata import AttentionMetadata, LaunchBounds
 from real_gpu.backends.breaks import eager_on_graph
 from simcg.model.architecture import Architecture
+
+
+class AttentionKernel(Protocol):
+    """Causal grouped-query attention of new tokens over their requests' stretches of a cache."""
+
+    def __call__(
+        self,
+        q: torch.Tensor,
+        keys: torch.Tensor,
+        values: torch.Tensor,
+        metadata: AttentionMetadata,
+        bounds: LaunchBounds,
+        window: int | None,
+        /,
+    ) -> torch.Tensor:
+        """Results [rows, heads, dim] of q [rows, heads, dim]; keys, values [slots, kv heads, dim].
+
+        The last row of a request sees all its ``key_lengths``, each row before it one key fewer,
+        and only the last ``window`` of them if there is one. Rows of no request come out as
+        anything, NaN included. No value is read on the host.
+        """
 
 
 class Attention:

@@ -16,22 +16,22 @@ def reference_attention(
     bounds: LaunchBounds,
     window: int | None,
 ) -> torch.Tensor:
-    """See ``AttentionKernel``; computes in fp32 or wider, and gathers the keys of every row.
+    """See ``AttentionKernel``; gathers the keys of every row.
 
+    It computes in fp64, so that narrower results do not depend on how ``bounds`` group the sums.
     Keys beyond ``bounds.longest_key`` are not seen, as a bound that is too small does. Rows of
     no request come out as NaN: whoever lets them leak is found out.
     """
     rows, heads, dim = q.shape
     kv, longest = keys.shape[1], bounds.longest_key
-    wide = torch.promote_types(q.dtype, torch.float32)
     slot, seen = _visible(metadata, rows, longest, window)
     gathered = [
-        cache.index_select(0, slot.flatten()).view(rows, longest, kv, dim).to(wide)
+        cache.index_select(0, slot.flatten()).view(rows, longest, kv, dim).double()
         for cache in (keys, values)
     ]
     # A foreign or unused slot may hold NaN, and 0 * NaN is NaN: what is not seen becomes 0.
     k, v = (part.masked_fill(~seen[:, :, None, None], 0.0) for part in gathered)
-    grouped = q.to(wide).reshape(rows, kv, heads // kv, dim)
+    grouped = q.double().reshape(rows, kv, heads // kv, dim)
     scores = torch.matmul(grouped, k.permute(0, 2, 3, 1)) / dim**0.5  # rows, kv, group, key
     shares = torch.softmax(scores.masked_fill(~seen[:, None, None, :], float("-inf")), -1)
     result = torch.matmul(shares, v.permute(0, 2, 1, 3))

@@ -25,7 +25,7 @@ STEPS = [
 
 @pytest.mark.parametrize("arch", FAMILIES, ids=lambda arch: arch.name)
 def test_a_recording_of_the_whole_forward_serves_every_batch(arch: Architecture) -> None:
-    """No host read and no shape of a value in any kernel: replay = eager at the same shape.
+    """No host read and no shape of a value in any kernel: replay = eager at the same padded shape.
 
     The recording bakes the bounds of its shape; ids and metadata are rewritten before a replay.
     """
@@ -41,7 +41,7 @@ def test_a_recording_of_the_whole_forward_serves_every_batch(arch: Architecture)
         segment = device.end()
     for step, (batch, starts) in enumerate(STEPS):
         n, new = batch.num_tokens, random_ids(batch.num_tokens, step, arch)
-        expected = eager.step(batch, starts, new, Padded(TOKENS, REQUESTS, in_graph=True))
+        expected = eager.step(batch, starts, new, Padded(TOKENS, REQUESTS))
         captured.planner.write(batch, starts, TOKENS, REQUESTS)
         ids.zero_()
         ids[:n] = new
