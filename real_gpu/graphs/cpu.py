@@ -81,9 +81,7 @@ class RecordingCpuDevice:
         if self._recorder is None:
             raise CaptureError("nothing is being recorded")
         if _get_current_dispatch_mode() is not self._recorder:
-            raise CaptureError(
-                "a recording must end outside other torch dispatch modes"
-            )
+            raise CaptureError("a recording must end outside other torch dispatch modes")
         recorder = self._stop(self._recorder)
         try:
             return CpuSegment(recorder.tape(), self)

@@ -100,5 +100,9 @@ class CaptureError(RuntimeError):
     """A capture that cannot be: what was met, in which shape, and what to do about it."""
 
 
-class StaleAddressError(RuntimeError):
+class ReplayError(RuntimeError):
+    """A replay that cannot be right: what differs from the capture."""
+
+
+class StaleAddressError(ReplayError):
     """A replay would use an address whose tensor is gone or has moved (CPU device only)."""
