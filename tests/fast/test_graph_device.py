@@ -1,0 +1,138 @@
+"""The CPU graph device obeys the laws of graph devices, and adds clear errors of its own."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="torch is not installed: pip install '.[gpu]'")
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from real_gpu.graphs.arena import GRANULE, POISON, Arena
+from real_gpu.graphs.cpu import RecordingCpuDevice
+from real_gpu.graphs.device import CaptureError, StaleAddressError
+from tests.graph_laws import LAWS, captured, numbers
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_a_law_holds_on_the_cpu(law: str) -> None:
+    LAWS[law](RecordingCpuDevice())
+
+
+def test_a_replay_after_a_static_input_was_freed_says_so() -> None:
+    device = RecordingCpuDevice()
+    held, out = [numbers(device, 1, 2)], numbers(device, 0, 0)
+    segment = captured(device, device.new_pool(), lambda: out.copy_(held[0]))
+    held.clear()
+    with pytest.raises(StaleAddressError, match=r"shape \(2,\)\) was freed after capture"):
+        segment.replay()
+
+
+def test_a_replay_after_a_static_input_moved_says_so() -> None:
+    device = RecordingCpuDevice()
+    static, out = numbers(device, 1, 2), numbers(device, 0, 0)
+    segment = captured(device, device.new_pool(), lambda: out.copy_(static))
+    static.untyped_storage().resize_(1 << 22)
+    with pytest.raises(StaleAddressError, match="moved since capture"):
+        segment.replay()
+
+
+def test_a_tensor_from_outside_that_dies_in_capture_is_refused_there() -> None:
+    device = RecordingCpuDevice()
+    out = numbers(device, 0, 0)
+    # numpy's memory reaches torch without an operator
+    array = torch.ones(2).numpy()
+    with pytest.raises(CaptureError, match="cannot be replayed"):
+        captured(
+            device,
+            device.new_pool(),
+            lambda: out.copy_(torch.frombuffer(array.copy(), dtype=torch.float32)),
+        )
+
+
+@pytest.mark.parametrize(
+    ("work", "text"),
+    [
+        (lambda x: x.sum().item(), "aten._local_scalar_dense.*@eager_on_graph"),
+        (lambda x: x.tolist(), "tolist reads a value.*@eager_on_graph"),
+        (lambda x: x.numpy(), "numpy reads a value"),
+        (lambda x: x.cpu(), "cpu reads a value"),
+        (torch.nonzero, "aten.nonzero.*shape depends on values"),
+        (lambda x: torch.equal(x, x), "aten.equal"),
+        (lambda _: torch.tensor([1.0, 2.0]), "made from host data"),
+        (lambda x: torch.add(x, x, out=torch.empty(0)), "resizes its output from .0,. to .2,."),
+        (lambda _: torch.rand(2, generator=torch.Generator()), "generator of its own"),
+    ],
+)
+def test_what_a_graph_cannot_record_is_named(work: object, text: str) -> None:
+    device = RecordingCpuDevice()
+    x = numbers(device, 1, 2)
+    with pytest.raises(CaptureError, match=text):
+        captured(device, device.new_pool(), lambda: work(x))  # type: ignore[operator]
+
+
+def test_an_error_of_the_program_stays_what_it_is() -> None:
+    device = RecordingCpuDevice()
+    with pytest.raises(RuntimeError, match="broadcast"):
+        captured(device, device.new_pool(), lambda: torch.ones(3) + torch.ones(4))
+
+
+def test_memory_is_poisoned_when_it_is_allocated() -> None:
+    storage = Arena().storage(100)
+    assert list(storage) == [POISON] * 100
+
+
+def test_a_recording_ends_outside_other_dispatch_modes() -> None:
+    from torch.utils._python_dispatch import TorchDispatchMode  # noqa: PLC0415
+
+    device = RecordingCpuDevice()
+    with pytest.raises(CaptureError, match="outside other torch dispatch modes"):
+        _end_inside(device, TorchDispatchMode())
+    device.abandon()
+    assert not device.recording
+
+
+def _end_inside(device: RecordingCpuDevice, mode: object) -> None:
+    device.begin(device.new_pool())
+    with mode:  # type: ignore[attr-defined]
+        device.end()
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(1, 3_000_000)), max_size=60))
+def test_blocks_never_overlap_and_all_come_back(moves: list[tuple[bool, int]]) -> None:
+    """Live storages are disjoint, the figures add up, and an empty arena is whole again."""
+    arena = Arena()
+    live: list[Any] = []
+    for drop, size in moves:
+        if drop and live:
+            live.pop(size % len(live))
+        else:
+            live.append(arena.storage(size))
+        spans = sorted((s.data_ptr(), s.data_ptr() + s.nbytes()) for s in live)
+        assert all(a[1] <= b[0] for a, b in pairwise(spans))
+        assert arena.live >= sum(-(-s.nbytes() // GRANULE) * GRANULE for s in live)
+        assert arena.live <= arena.reserved
+    reserved = arena.reserved
+    del live[:]
+    assert arena.live == 0
+    if any(not drop for drop, _ in moves):
+        again = arena.storage(1)
+        assert arena.reserved in {reserved, reserved + 2 * 2**20}
+        del again
+
+
+@given(st.integers(1, 40_000_000))
+def test_a_block_that_came_back_is_given_out_again(size: int) -> None:
+    """Two live blocks and then two more of the same size need no new memory."""
+    arena = Arena()
+    pair = [arena.storage(size), arena.storage(size)]
+    places, reserved = {s.data_ptr() for s in pair}, arena.reserved
+    del pair[:]
+    pair = [arena.storage(size), arena.storage(size)]
+    assert arena.reserved == reserved
+    assert {s.data_ptr() for s in pair} == places
