@@ -59,8 +59,10 @@ class Attention:
         qkv [T, (heads + 2 kv heads) * dim], whose keys and values the cache holds already.
         """
         rows, heads, dim = self._bounds.rows, self._heads, self._dim
-        q = qkv.narrow(0, 0, rows).view(rows, heads + 2 * self._kv, dim).narrow(1, 0, heads)
-        target = out.narrow(0, 0, rows).view(rows, heads, dim)
+        size, width = (rows, heads, dim), (heads + 2 * self._kv) * dim
+        # one view each: this is the host time of a break
+        q = qkv.as_strided(size, (width, dim, 1), qkv.storage_offset())
+        target = out.as_strided(size, (heads * dim, dim, 1), out.storage_offset())
         keys, values = self.cache.keys[layer], self.cache.values[layer]
         window = self._windows[layer]
         target.copy_(self._kernel(q, keys, values, self._metadata, self._bounds, window))

@@ -32,10 +32,13 @@ class KvCache:
     ) -> KvCache:
         """A cache of zeros with room for ``slots`` - 1 tokens."""
         require(slots >= 2, "KvCache", "slots", slots, "at least 2: the sink and one token")
-        shape = (2, arch.layers, slots, arch.kv_heads, arch.head_dim)
-        keys, values = torch.zeros(shape, device=device, dtype=dtype).unbind(0)
+        # each with memory of its own: a compiler copies whole buffers that alias each other
+        parts = [
+            torch.zeros((slots, arch.kv_heads, arch.head_dim), device=device, dtype=dtype)
+            for _ in range(2 * arch.layers)
+        ]
         longest = min(slots - 1, arch.max_position)
-        return KvCache(tuple(keys.unbind(0)), tuple(values.unbind(0)), longest)
+        return KvCache(tuple(parts[::2]), tuple(parts[1::2]), longest)
 
     @property
     def slots(self) -> int:

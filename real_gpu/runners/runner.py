@@ -94,7 +94,7 @@ class Runner:
             if planned.bucket is not None:
                 self.backend.replay(planned.bucket)
             else:
-                with torch.no_grad():
+                with torch.inference_mode():
                     self._forward(planned.tokens, planned.requests)()
         return self._out.narrow(0, 0, planned.tokens)
 
