@@ -70,7 +70,8 @@ class TracedForward:
             rows_may_vary(forward, rows),
             # one row is a size like others; equal sizes of unlike things are a coincidence
             shape_config.patch(backed_size_oblivious=True, use_duck_shape=False),
-            torch._dynamo.config.patch(automatic_dynamic_local_pgo=False),
+            # nothing else varies, whatever other forwards had in its place
+            torch._dynamo.config.patch(automatic_dynamic_shapes=False),
             _silent("torch._guards", "torch._subclasses.fake_tensor"),
         ):
             for function in marked_functions():
