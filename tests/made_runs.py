@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
+from simcg.backend import BackendName
 from simcg.hardware.catalog import load_profile
-from simcg.hardware.profile import HardwareProfile
-from simcg.ladder import EAGER_INDEX, dispatch
+from simcg.ladder import dispatch
 from simcg.model.architecture import Architecture
 from simcg.model.catalog import architecture_named
 from simcg.runs.predict import Predictor, StepSizes
@@ -32,17 +33,16 @@ from simcg.runs.schema import (
 )
 
 MODEL = "qwen3-8b"
-BACKENDS: tuple[tuple[str, Compiler], ...] = (
+BACKENDS: tuple[tuple[BackendName, Compiler], ...] = (
     ("eager", ""), ("full", ""), ("breakable", ""), ("tc_piecewise", "eager"),
 )  # fmt: skip
 GPU = Environment("cuda", "NVIDIA H200", "a host", "2.11.0", "13.0", "3.12", "2026-12-01")
 
 
-def predictor(
-    architecture: Architecture | None = None, profile: HardwareProfile | None = None
-) -> Predictor:
-    """Of the model on the profile, by default a few layers of qwen3-8b on h200."""
-    return Predictor(architecture or short_model(), profile or load_profile("h200"))
+@cache
+def predictor() -> Predictor:
+    """Of a few layers of qwen3-8b on h200."""
+    return Predictor(short_model(), load_profile("h200"))
 
 
 def short_model(layers: int = 3) -> Architecture:
@@ -51,9 +51,9 @@ def short_model(layers: int = 3) -> Architecture:
     return replace(whole, layer_kinds=whole.layer_kinds[:layers])
 
 
-def header(environment: Environment = GPU, architecture: Architecture | None = None) -> Header:
+def header(environment: Environment = GPU) -> Header:
     """A header with one model."""
-    return Header(VERSION, "made", 0, environment, {MODEL: architecture or short_model()})
+    return Header(VERSION, "made", 0, environment, {MODEL: short_model()})
 
 
 def one_step(tokens: int, bucket: int) -> StepSizes:
@@ -62,7 +62,7 @@ def one_step(tokens: int, bucket: int) -> StepSizes:
     return StepSizes(*(np.array(column, dtype=np.int64) for column in columns))
 
 
-def step_cell(of: Predictor, backend: str, compiler: Compiler, tokens: int) -> StepCell:
+def step_cell(of: Predictor, backend: BackendName, compiler: Compiler, tokens: int) -> StepCell:
     """As predicted, in a bucket of its own size."""
     bucket = 0 if backend == "eager" else tokens
     sizes = one_step(tokens, bucket)
@@ -74,30 +74,32 @@ def step_cell(of: Predictor, backend: str, compiler: Compiler, tokens: int) -> S
         samples=9, host_ns=float(times.host_ns), plan_ns=0.0,
         gpu_bound=bool(times.host_ns < times.device_ns[0]),
         bit_equal=None if backend == "eager" else True,
-    )  # type: ignore[arg-type]  # fmt: skip  # backend names are a Literal
+    )  # fmt: skip
 
 
-def capture_cell(of: Predictor, backend: str, compiler: Compiler, bucket: int) -> CaptureCell:
+def capture_cell(
+    of: Predictor, backend: BackendName, compiler: Compiler, bucket: int
+) -> CaptureCell:
     """As predicted; the compiler's time only in the largest bucket, which comes first."""
     took = of.startup(backend, bucket)
     return CaptureCell(
         model=MODEL, backend=backend, compiler=compiler, bucket=bucket, slots=0,
         warm_up_ns=took.capture_ns // 2, capture_ns=took.capture_ns - took.capture_ns // 2,
         compile_ns=took.compile_ns if bucket == max(SIZES) else 0, nodes=10, segments=1, breaks=0,
-    )  # type: ignore[arg-type]  # fmt: skip
+    )  # fmt: skip
 
 
 SIZES = (16, 64, 100, 1000, 4096)
 
 
-def memory_cell(of: Predictor, backend: str, compiler: Compiler) -> MemoryCell:
+def memory_cell(of: Predictor, backend: BackendName, compiler: Compiler) -> MemoryCell:
     """As predicted."""
     took = of.device_bytes(backend, SIZES)
     return MemoryCell(
         model=MODEL, backend=backend, compiler=compiler, buckets=SIZES, slots=0,
         before=Bytes(0, 0, 1 << 30), after=Bytes(0, 0, (1 << 30) + took),
         pool=of.pool_bytes(max(SIZES)), eager_peak=of.eager_peak_bytes(max(SIZES)), nodes=10,
-    )  # type: ignore[arg-type]  # fmt: skip
+    )  # fmt: skip
 
 
 def decision_cells(
@@ -107,33 +109,41 @@ def decision_cells(
     rng = np.random.default_rng(seed)
     tokens = rng.integers(1, 3000, size=steps, dtype=np.int64)
     ones = np.ones_like(tokens)
-    ways: list[set[int]] = [set() for _ in range(steps)]
+    chosen = {0: tokens > 0}  # every step can run eager; which run in each bucket
     for one in ladders:
-        for i, index in enumerate(dispatch(one.ladder, one.rule, tokens, ones).tolist()):
-            ways[i].add(0 if index == EAGER_INDEX else one.ladder.sizes[index])
-    out = []
-    for i, n in enumerate(tokens.tolist()):
-        times = tuple(
-            Timed(b, (int(of.step_ns("breakable", one_step(n, b))[0]),)) for b in sorted(ways[i])
+        buckets = np.array((*one.ladder.sizes, 0))[dispatch(one.ladder, one.rule, tokens, ones)]
+        for bucket in np.unique(buckets).tolist():
+            chosen[bucket] = chosen.get(bucket, tokens < 0) | (buckets == bucket)
+    times: list[list[Timed]] = [[] for _ in range(steps)]
+    pairs = tokens * (tokens + 1) // 2
+    for bucket, which in chosen.items():
+        ns = of.step_ns("breakable", StepSizes(tokens, ones, pairs, ones * bucket))
+        for i in np.flatnonzero(which).tolist():
+            times[i].append(Timed(bucket, (int(ns[i]),)))
+    return [
+        DecisionCell(
+            model=MODEL, backend="breakable", index=i, query_tokens=(n,), context_tokens=(0,),
+            times=tuple(times[i]),
         )
-        out.append(
-            DecisionCell(
-                model=MODEL, backend="breakable", index=i, query_tokens=(n,), context_tokens=(0,),
-                times=times,
-            )
-        )  # fmt: skip
-    return out
+        for i, n in enumerate(tokens.tolist())
+    ]  # fmt: skip
 
 
-def obedient_lines(of: Predictor) -> list[Line]:
+def obedient_lines() -> list[Line]:
     """Steps, captures and memory of every backend, exactly as predicted."""
+    return list(_obedient())
+
+
+@cache
+def _obedient() -> tuple[Line, ...]:
+    of = predictor()
     lines: list[Line] = []
     for backend, compiler in BACKENDS:
         lines += [step_cell(of, backend, compiler, n) for n in SIZES]
         if backend != "eager":
             lines += [capture_cell(of, backend, compiler, n) for n in reversed(SIZES)]
             lines.append(memory_cell(of, backend, compiler))
-    return lines
+    return tuple(lines)
 
 
 def runs_of(lines: Sequence[Line], first: Header | None = None) -> Runs:

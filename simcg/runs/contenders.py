@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from simcg.cost.table import CostTable, cost_table
 from simcg.engines.registry import ladder_rule_sizes
+from simcg.errors import require
 from simcg.ladder import AdmissionRule
 from simcg.optimize.build import cheaper_eager, engine_problem, research_problem
 from simcg.optimize.scenario import Limits, Scenario, choices
@@ -14,8 +16,6 @@ from simcg.optimize.score import logits_rows, score
 from simcg.optimize.solve import solve
 from simcg.optimize.study import Traffic
 from simcg.runs.schema import LadderLine
-
-NO_GUARD = AdmissionRule()
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +27,16 @@ class _Contest:
     table: CostTable
 
     def best(
-        self, name: str, graphs: int, rule: AdmissionRule, against: tuple[str, ...],
-        memory_bytes: int | None = None,
+        self, name: str, like: LadderLine, against: tuple[str, ...],
+        graphs: int | None = None, memory_bytes: int | None = None,
     ) -> LadderLine:  # fmt: skip
-        """The ladder of at most so many graphs that costs least under ``rule``."""
+        """The cheapest ladder under the rule of ``like``, with as many graphs unless told."""
+        graphs = len(like.sizes) if graphs is None else graphs
         asked = Limits(max_buckets=graphs, memory_bytes=memory_bytes)
         limits = choices(replace(self.scenario, limits=asked), self._requests)
-        problem = engine_problem(self.table, limits, rule).problem
+        problem = engine_problem(self.table, limits, like.rule).problem
         sizes = solve(problem, graphs).best_ladder(graphs)
-        return LadderLine(name, sizes, _ratio(rule), against=against)
+        return LadderLine(name, sizes, like.max_ratio, against=against)
 
     def research(self, name: str, graphs: int, against: tuple[str, ...]) -> LadderLine:
         """The best for a runner that picks the cheaper of its bucket and eager for each size."""
@@ -55,34 +56,49 @@ class _Contest:
         return logits_rows(self.traffic.counted, self.scenario.model)
 
 
-def contenders(scenario: Scenario, traffic: Traffic) -> list[LadderLine]:
-    """Default ladders, and simcg's answer to each under its own rule with as many graphs.
+RIVALS = ("sglang", "vllm", "tokenspeed", "powers-of-two", "no-graphs")
+"""Names of the ladders that simcg's are held against."""
 
-    ``scenario``: of SGLang, whose flags take any size. ``research`` may choose graph or eager per
-    size; ``equal memory`` has no limit on graphs but SGLang's default's memory.
+
+def contenders(
+    scenario: Scenario, traffic: Traffic, names: Sequence[str] = RIVALS
+) -> list[LadderLine]:
+    """The named ladders, and simcg's answer to each under its own rule with as many graphs.
+
+    ``scenario``: of SGLang, whose flags take any size. ``simcg research`` may choose graph or
+    eager per size; ``simcg equal memory`` has the memory of SGLang's default, and up to twice its
+    graphs. Raises ``InputError`` for a name that is not one of ``RIVALS``.
     """
-    chunk = scenario.max_chunk
-    guard = scenario.engine.admission
-    rivals = [LadderLine("sglang", scenario.default_ladder.sizes, _ratio(guard))] + [
-        LadderLine(name, ladder_rule_sizes(rule, chunk))
-        for name, rule in (("vllm", "vllm"), ("tokenspeed", "tokenspeed-prefill"))
-    ]
-    powers = tuple(1 << k for k in range(4, chunk.bit_length()) if 1 << k <= chunk)
-    rivals.append(LadderLine("powers-of-two", powers))
-    sglang = rivals[0]
-    table = cost_table(traffic.counted, scenario.model, chunk)
+    rivals = [_rival(name, scenario) for name in names]
+    table = cost_table(traffic.counted, scenario.model, scenario.max_chunk)
     contest = _Contest(scenario, traffic, table)
-    bare = LadderLine("no-graphs", ())
-    ours = [contest.best("simcg", len(sglang.sizes), guard, ("sglang", "no-graphs"))] + [
-        contest.best(f"simcg as {rival.name}", len(rival.sizes), NO_GUARD, (rival.name,))
-        for rival in rivals[1:]
-    ]
-    names = tuple(one.name for one in (*rivals, bare))
-    ours.append(contest.research("simcg research", len(sglang.sizes), names))
-    memory = contest.device_bytes(sglang)
-    most = 2 * len(sglang.sizes)
-    ours.append(contest.best("simcg equal memory", most, guard, ("sglang",), memory))
-    return [*rivals, bare, *ours]
+    guard = scenario.engine.admission
+    ours = []
+    for rival in rivals:
+        if rival.sizes:  # the best of no graphs is no graphs
+            ours.append(contest.best(f"simcg as {rival.name}", rival, (rival.name,)))
+    usual = _rival("sglang", scenario)
+    ours.append(contest.research("simcg research", len(usual.sizes), tuple(names)))
+    if "sglang" in names:
+        free = LadderLine("", (), _ratio(guard))
+        memory = contest.device_bytes(usual)
+        most = 2 * len(usual.sizes)
+        ours.append(contest.best("simcg equal memory", free, ("sglang",), most, memory))
+    return [*rivals, *ours]
+
+
+def _rival(name: str, scenario: Scenario) -> LadderLine:
+    chunk = scenario.max_chunk
+    if name == "sglang":
+        sizes, rule = scenario.default_ladder.sizes, scenario.engine.admission
+        return LadderLine(name, sizes, _ratio(rule))
+    if name in ("vllm", "tokenspeed"):
+        rule_name = {"vllm": "vllm", "tokenspeed": "tokenspeed-prefill"}[name]
+        return LadderLine(name, ladder_rule_sizes(rule_name, chunk))
+    if name == "powers-of-two":
+        return LadderLine(name, tuple(1 << k for k in range(4, chunk.bit_length())))
+    require(name == "no-graphs", "--ladders", "", name, "some of " + ", ".join(RIVALS))
+    return LadderLine(name, ())
 
 
 def _ratio(rule: AdmissionRule) -> tuple[int, int] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -87,31 +88,43 @@ def _applies(limit: Accuracy, one: Errors) -> bool:
     )
 
 
-def equality_checks(
-    steps: Sequence[StepCell],
-    equalities: Sequence[EqualityCell],
-    invariances: Sequence[InvarianceCell],
+def bit_checks(
+    steps: Sequence[StepCell], equalities: Sequence[EqualityCell], peers: Sequence[PeerCell]
 ) -> list[Check]:
-    """A: a replay is eager at its bucket, bit for bit. B: and eager at n, or errs no more."""
-    out = []
+    """A: a replay is eager at its bucket, bit for bit."""
     claims = [c.bit_equal for c in steps if c.bit_equal is not None and c.backend in REPLAYS]
     claims += [c.at_bucket for c in equalities if c.backend in REPLAYS]
-    if claims:
-        bad = claims.count(False)
-        found = f"{bad} of {len(claims)} differ"
-        out.append(Check("A: replay equals eager at its bucket", found, "0 differ", bad == 0))
-    differ = [c for c in equalities if not c.at_tokens]
+    claims += [c.equal for c in peers if c.contender == "breakable"]
+    if not claims:
+        return []
+    bad = claims.count(False)
+    found = f"{bad} of {len(claims)} differ"
+    return [Check("A: replay equals eager at its bucket", found, "0 differ", bad == 0)]
+
+
+def error_checks(
+    equalities: Sequence[EqualityCell], invariances: Sequence[InvarianceCell]
+) -> list[Check]:
+    """B: a replay is eager at the batch's own size, or errs no more than 1.5 times as much."""
+    out = []
     if equalities:
-        ratios = [c.error / max(c.eager_error, 1e-30) for c in differ]
-        worst = max(ratios, default=1.0)
+        differ = [c for c in equalities if not c.at_tokens]
+        worst = max((_ratio(c.error, c.eager_error) for c in differ), default=1.0)
         found = f"{len(differ)} of {len(equalities)} differ, error ratio at most {worst:.2f}"
         limit = f"equal, or ratio {ERROR_RATIO}"
         out.append(Check("B: replay against eager at n", found, limit, worst <= ERROR_RATIO))
     if invariances:
         equal = sum(c.equal for c in invariances)
-        found = f"{equal} of {len(invariances)} products are row-invariant"
+        found = f"{equal} of {len(invariances)} row-invariant"
         out.append(Check("products at n and at their bucket", found, "none stated", holds=True))
     return out
+
+
+def _ratio(error: float | None, eager_error: float | None) -> float:
+    """Infinite where a replay went wrong and eager did not."""
+    if error is None or eager_error is None:
+        return 1.0 if error is eager_error else math.inf
+    return error / eager_error if eager_error else math.inf
 
 
 def pool_checks(memories: Sequence[MemoryCell]) -> list[Check]:

@@ -11,19 +11,14 @@ import numpy as np
 from simcg.arrays import Ints
 from simcg.backend import EAGER, backend_named
 from simcg.cost.kernels import Kernels, Work
-from simcg.cost.memory import (
-    SEGMENT_BYTES,
-    STATIC_ROW_BYTES,
-    graph_bytes,
-    hidden_row_bytes,
-)
+from simcg.cost.memory import SEGMENT_BYTES, graph_bytes
 from simcg.cost.startup import Startup, startup
 from simcg.cost.step import OpTimes
 from simcg.cost.table import ReplayModel
 from simcg.hardware.profile import HardwareProfile
 from simcg.model.activations import peak_activation_bytes
 from simcg.model.architecture import Architecture
-from simcg.model.forward import forward_pass as lean_pass
+from simcg.model.lean import lean_pass
 from simcg.model.ops import ForwardPass, Gemm, GroupedGemm, Op, Shape
 
 
@@ -98,11 +93,10 @@ class Predictor:
         return _segments(self.eager_peak_bytes(ceiling))
 
     def device_bytes(self, backend: str, buckets: Sequence[int]) -> int:
-        """Graph memory of a ladder beside the first graph's context: pool, outputs, graphs."""
-        static = max(buckets) * (hidden_row_bytes(self.forward) + STATIC_ROW_BYTES)
+        """Graph memory of a ladder beside the first graph's context: the pool and the graphs."""
         context = round(self.profile.memory.first_graph_bytes.value)
         graphs = graph_bytes(len(buckets), self.model(backend)) - context
-        return self.pool_bytes(max(buckets)) + _segments(static) + graphs
+        return self.pool_bytes(max(buckets)) + graphs
 
     def unmeasured(self) -> tuple[str, ...]:
         """The dense ops of this model whose size the profile has no curve for."""

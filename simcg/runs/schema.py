@@ -7,10 +7,10 @@ captured token count, 0 where the step ran eager; ``slots`` its request slots, 0
 
 from __future__ import annotations
 
-import math
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
 from simcg.backend import BackendName
 from simcg.batch import Batch
@@ -19,6 +19,12 @@ from simcg.model.architecture import Architecture
 
 VERSION = 1
 Compiler = Literal["", "eager", "inductor"]
+Ns = Annotated[int, Meta(ge=1, le=10**15)]
+MeanNs = Annotated[float, Meta(gt=0, le=1e15)]
+Amount = Annotated[float, Meta(ge=0, le=1e30)]
+Count = Annotated[int, Meta(ge=1, le=2**62)]
+Size = Annotated[int, Meta(ge=0, le=2**62)]
+Counts = Annotated[tuple[Count, ...], Meta(min_length=1)]
 
 
 class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -62,49 +68,41 @@ class StepCell(Cell, frozen=True, forbid_unknown_fields=True, kw_only=True, tag=
     ``bit_equal``: the output against eager at the bucket, None for eager itself.
     """
 
-    tokens: int
-    requests: int
-    context: int
-    pairs: int
-    bucket: int
-    slots: int
-    ns: float
-    spread_ns: float
-    floor: float
-    samples: int
-    host_ns: float
-    plan_ns: float
+    tokens: Count
+    requests: Count
+    context: Size
+    pairs: Count
+    bucket: Size
+    slots: Size
+    ns: MeanNs
+    spread_ns: Amount
+    floor: Amount
+    samples: Count
+    host_ns: MeanNs
+    plan_ns: Amount
     gpu_bound: bool
     bit_equal: bool | None = None
-
-    def __post_init__(self) -> None:
-        _check_times(self, "ns", "host_ns")
-        _check_counts(self, "tokens", "requests", "samples", "pairs")
 
 
 class CaptureCell(Cell, frozen=True, forbid_unknown_fields=True, kw_only=True, tag="capture"):
     """What one bucket's capture took; as ``CaptureFigures`` of the real backends."""
 
-    bucket: int
-    slots: int
-    warm_up_ns: int
-    capture_ns: int
-    compile_ns: int
-    nodes: int
-    segments: int
-    breaks: int
-
-    def __post_init__(self) -> None:
-        _check_times(self, "warm_up_ns", "capture_ns")
-        _check_counts(self, "bucket", "segments")
+    bucket: Count
+    slots: Size
+    warm_up_ns: Ns
+    capture_ns: Ns
+    compile_ns: Size
+    nodes: Size
+    segments: Count
+    breaks: Size
 
 
 class Bytes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Allocated to tensors, held by the allocator, in use on the device."""
 
-    live: int
-    reserved: int
-    device: int
+    live: Size
+    reserved: Size
+    device: Size
 
 
 class MemoryCell(Cell, frozen=True, forbid_unknown_fields=True, kw_only=True, tag="memory"):
@@ -114,43 +112,38 @@ class MemoryCell(Cell, frozen=True, forbid_unknown_fields=True, kw_only=True, ta
     all graphs.
     """
 
-    buckets: tuple[int, ...]
-    slots: int
+    buckets: Counts
+    slots: Size
     before: Bytes
     after: Bytes
-    pool: int
-    eager_peak: int
-    nodes: int
-
-    def __post_init__(self) -> None:
-        _check_counts(self, "pool", "eager_peak")
-        if not self.buckets or min(self.buckets) < 1:
-            raise ValueError("buckets must be token counts >= 1, and one at least")
+    pool: Count
+    eager_peak: Count
+    nodes: Size
 
 
 class EqualityCell(Cell, frozen=True, forbid_unknown_fields=True, kw_only=True, tag="equality"):
     """One replay with poison in its padding, in a random order of buckets.
 
     ``at_bucket``: bit-equal to eager at the bucket's size; ``at_tokens``: to eager at its own.
-    ``error``: largest difference from an fp32 reference; ``eager_error``: that of eager at its
-    own size.
+    ``error``: root mean square of the difference from an fp32 reference, None if that is no
+    number; ``eager_error``: that of eager at its own size.
     """
 
-    tokens: int
-    bucket: int
+    tokens: Count
+    bucket: Count
     at_bucket: bool
     at_tokens: bool
-    error: float
-    eager_error: float
+    error: Amount | None
+    eager_error: Amount | None
 
 
 class InvarianceCell(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="invariance"):
     """Whether a product's first ``tokens`` rows are bit-equal at ``bucket`` rows."""
 
-    k: int
-    n: int
-    tokens: int
-    bucket: int
+    k: Count
+    n: Count
+    tokens: Count
+    bucket: Count
     equal: bool
 
 
@@ -162,9 +155,9 @@ class LadderLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="l
     """
 
     name: str
-    sizes: tuple[int, ...]
-    max_ratio: tuple[int, int] | None = None
-    eager_ranges: tuple[tuple[int, int], ...] = ()
+    sizes: tuple[Count, ...]
+    max_ratio: tuple[Count, Count] | None = None
+    eager_ranges: tuple[tuple[Count, Count], ...] = ()
     against: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -188,12 +181,8 @@ class LadderLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="l
 class Timed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The samples of one way to run a step: in a bucket, or eager (0)."""
 
-    bucket: int
-    ns: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        if not self.ns or min(self.ns) < 1:
-            raise ValueError("ns must hold times >= 1, and one at least")
+    bucket: Size
+    ns: Annotated[tuple[Ns, ...], Meta(min_length=1)]
 
 
 class DecisionCell(Cell, frozen=True, forbid_unknown_fields=True, kw_only=True, tag="decision"):
@@ -203,14 +192,12 @@ class DecisionCell(Cell, frozen=True, forbid_unknown_fields=True, kw_only=True, 
     length stand for the step's own.
     """
 
-    index: int
-    query_tokens: tuple[int, ...]
-    context_tokens: tuple[int, ...]
+    index: Size
+    query_tokens: Counts
+    context_tokens: tuple[Size, ...]
     times: tuple[Timed, ...]
 
     def __post_init__(self) -> None:
-        if not self.query_tokens or min(self.query_tokens) < 1:
-            raise ValueError("query_tokens must be counts >= 1, and one at least")
         if len(self.context_tokens) != len(self.query_tokens):
             raise ValueError("context_tokens must have an entry for each of query_tokens")
 
@@ -224,17 +211,15 @@ class PeerCell(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="pee
     """One way to replay a program with breaks; the i-th replays of all ways alternate.
 
     ``program``: what is replayed; ``contender``: by what. ``pool`` -1 where it cannot be told.
+    ``equal``: every replay gave eager's bits.
     """
 
     program: str
     contender: str
-    replay_ns: tuple[int, ...]
-    capture_ns: int
+    replay_ns: Annotated[tuple[Ns, ...], Meta(min_length=1)]
+    capture_ns: Ns
     pool: int
-
-    def __post_init__(self) -> None:
-        if not self.replay_ns or min(self.replay_ns) < 1:
-            raise ValueError("replay_ns must hold times >= 1, and one at least")
+    equal: bool
 
 
 Line = (
@@ -248,17 +233,3 @@ Line = (
     | DecisionCell
     | PeerCell
 )
-
-
-def _check_times(line: msgspec.Struct, *names: str) -> None:
-    for name in names:
-        value = getattr(line, name)
-        if not (math.isfinite(value) and value > 0):
-            raise ValueError(f"{name} is {value}, not a finite number > 0")
-
-
-def _check_counts(line: msgspec.Struct, *names: str) -> None:
-    for name in names:
-        value = getattr(line, name)
-        if value < 1:
-            raise ValueError(f"{name} is {value}, not an integer >= 1")

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from simcg.hardware.match import profile_matches
 from simcg.hardware.profile import HardwareProfile
 from simcg.runs.compare import Comparison, compare
 from simcg.runs.decide import Decision, decisions
 from simcg.runs.limits import (
     Check,
     accuracy_checks,
+    bit_checks,
     decision_checks,
-    equality_checks,
+    error_checks,
     peer_checks,
     pool_checks,
 )
@@ -43,7 +45,7 @@ class Validation:
                     f"{runs.source}: runs of the CPU device, whose figures are not held against "
                     f"profile {self.profile.name}; only bits are compared"
                 )
-            elif (other := mismatch(self.profile, where.gpu)) is not None:
+            elif (other := profile_matches(self.profile, where.gpu)) is not None:
                 found.append(f"{runs.source}: {other}")
         return tuple(found)
 
@@ -64,9 +66,8 @@ def validate(many: Sequence[Runs], profile: HardwareProfile) -> Validation:
     order = orders(join(gpu, StepCell))
     checks = [
         *accuracy_checks(compared.errors),
-        *equality_checks(
-            join(many, StepCell), join(many, EqualityCell), join(many, InvarianceCell)
-        ),
+        *bit_checks(join(many, StepCell), join(many, EqualityCell), join(many, PeerCell)),
+        *error_checks(join(gpu, EqualityCell), join(gpu, InvarianceCell)),
         *pool_checks(join(gpu, MemoryCell)),
         *peer_checks(join(gpu, PeerCell)),
         *decision_checks(found),
@@ -76,10 +77,3 @@ def validate(many: Sequence[Runs], profile: HardwareProfile) -> Validation:
         text = "; ".join(bad) or "as expected"
         checks.append(Check("order of speed where launch-bound", text, "as expected", not bad))
     return Validation(tuple(many), profile, compared, tuple(found), tuple(order), tuple(checks))
-
-
-def mismatch(profile: HardwareProfile, gpu: str) -> str | None:
-    """Both names, where the profile was not measured on such a GPU."""
-    measured_on = profile.environment.get("gpu", profile.name)
-    same = measured_on.casefold() in gpu.casefold() or gpu.casefold() in measured_on.casefold()
-    return None if same else f"measured on {gpu}, but profile {profile.name} is of {measured_on}"

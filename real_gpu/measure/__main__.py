@@ -1,0 +1,61 @@
+"""``python -m real_gpu.measure``: see ``simcg measure --help``."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+
+import torch
+
+from real_gpu.graphs.cpu import RecordingCpuDevice
+from real_gpu.graphs.cuda import CudaGraphDevice
+from real_gpu.graphs.device import CaptureError, GraphDevice
+from real_gpu.measure.bench import settle
+from real_gpu.measure.environment import environment
+from real_gpu.measure.runner import Emit
+from real_gpu.measure.sections import (
+    SEED,
+    run_correctness,
+    run_decisions,
+    run_matrix,
+    run_peers,
+)
+from real_gpu.measure.setting import Setting, setting_from
+from real_gpu.measure.writer import RunsWriter
+from simcg.errors import SimcgError
+from simcg.runs.schema import VERSION, Header
+
+RUN: dict[str, Callable[[Setting, GraphDevice, Emit], None]] = {
+    "matrix": run_matrix,
+    "correctness": run_correctness,
+    "peers": run_peers,
+    "decisions": run_decisions,
+}
+
+
+def measure(setting: Setting) -> None:
+    """Run the sections and write the runs."""
+    device = RecordingCpuDevice() if setting.device == "cpu" else CudaGraphDevice()
+    header = Header(VERSION, setting.command, SEED, environment(setting.device), setting.models)
+    torch.manual_seed(SEED)
+    with RunsWriter(setting.out, header) as writer:
+        settle(device)
+        for name in setting.sections:
+            begin = time.perf_counter()
+            RUN[name](setting, device, writer.write)
+            print(f"{time.perf_counter() - begin:7.1f} s  {name}", flush=True)
+
+
+def main() -> int:
+    """Exit code 2 and one line for what a user can change, 0 when the file is written."""
+    try:
+        measure(setting_from(sys.argv[1:]))
+    except (SimcgError, CaptureError, torch.OutOfMemoryError) as error:
+        print("simcg: error: " + " ".join(str(error).split()), file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

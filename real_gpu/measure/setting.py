@@ -1,0 +1,153 @@
+"""What a measuring run is asked for, with defaults by device."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from simcg.backend import BackendName
+from simcg.errors import InputError, require
+from simcg.model.architecture import Architecture, LayerKind
+from simcg.model.catalog import load_architecture
+from simcg.runs.contenders import RIVALS
+from simcg.runs.schema import Compiler
+
+T = TypeVar("T")
+SECTIONS = ("matrix", "correctness", "peers", "decisions")
+TINY = Architecture(
+    name="tiny", model_type="qwen3", layer_kinds=(LayerKind(),) * 2, hidden=32, heads=4,
+    kv_heads=2, head_dim=8, vocab=64, max_position=1 << 15, intermediate=48, qk_norm=True,
+)  # fmt: skip
+"""What the CPU device measures unless told otherwise."""
+WAYS: dict[str, tuple[BackendName, Compiler]] = {
+    "eager": ("eager", ""),
+    "full": ("full", ""),
+    "breakable": ("breakable", ""),
+    "tc_piecewise": ("tc_piecewise", "eager"),
+    "tc_piecewise-inductor": ("tc_piecewise", "inductor"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How much is measured where nothing else is said."""
+
+    models: tuple[str, ...]
+    ways: tuple[str, ...]
+    tokens: tuple[int, ...]
+    requests: tuple[int, ...]
+    correct_sizes: tuple[int, ...]
+    correct_cases: int
+    correct_layers: int
+    most_context: int
+    max_chunk: int
+    steps: int
+    matrix_seconds: float
+    decision_seconds: float
+    peer_replays: int
+
+
+SCALES: dict[str, Scale] = {
+    "cuda": Scale(
+        models=("qwen3-8b", "llama-3.1-8b", "qwen3-30b-a3b"),
+        ways=tuple(WAYS),
+        tokens=(16, 64, 100, 200, 256, 520, 768, 1024, 1500, 2048, 3000, 4096, 8192),
+        requests=(1, 8),
+        correct_sizes=(16, 48, 64, 128, 256, 384),
+        correct_cases=40,
+        correct_layers=4,
+        most_context=96,
+        max_chunk=8192,
+        steps=500,
+        matrix_seconds=150.0,
+        decision_seconds=200.0,
+        peer_replays=300,
+    ),
+    "cpu": Scale(
+        models=("tiny",),
+        ways=("eager", "full", "breakable", "tc_piecewise"),
+        tokens=(4, 7, 16, 24),
+        requests=(1, 2),
+        correct_sizes=(4, 8, 16),
+        correct_cases=6,
+        correct_layers=2,
+        most_context=6,
+        max_chunk=64,
+        steps=6,
+        matrix_seconds=1.0,
+        decision_seconds=1.0,
+        peer_replays=8,
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """The run: what, on which device, into which file."""
+
+    out: Path
+    device: Literal["cuda", "cpu"]
+    hardware: str
+    trace: str | None
+    models: dict[str, Architecture]
+    ways: dict[str, tuple[BackendName, Compiler]]
+    tokens: tuple[int, ...]
+    requests: tuple[int, ...]
+    ladders: tuple[str, ...]
+    sections: tuple[str, ...]
+    scale: Scale
+    command: str
+
+
+def setting_from(arguments: Sequence[str]) -> Setting:
+    """From the command line of ``python -m real_gpu.measure``; raises ``InputError``."""
+    parser = argparse.ArgumentParser(prog="python -m real_gpu.measure")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--device", choices=tuple(SCALES), default="cuda")
+    parser.add_argument("--hardware", default="h200")
+    parser.add_argument("--trace")
+    for name in ("models", "backends", "tokens", "requests", "ladders", "sections"):
+        parser.add_argument(f"--{name}", default="")
+    given = parser.parse_args(arguments)
+    scale = SCALES[given.device]
+    names = _list("--models", given.models, str) or scale.models
+    ways = _list("--backends", given.backends, str) or scale.ways
+    sections = _list("--sections", given.sections, str)
+    for flag, values, known in (
+        ("--backends", ways, tuple(WAYS)),
+        ("--sections", sections, SECTIONS),
+        ("--ladders", _list("--ladders", given.ladders, str), RIVALS),
+    ):
+        for value in values:
+            require(value in known, flag, "", value, "some of " + ", ".join(known))
+    if "decisions" in sections and given.trace is None:
+        raise InputError("--sections", "", "decisions", "--trace beside it")
+    models = {}
+    for name in names:
+        arch = TINY if name == TINY.name else load_architecture(name)
+        models[arch.name] = arch
+    return Setting(
+        out=given.out,
+        device=given.device,
+        hardware=given.hardware,
+        trace=given.trace,
+        models=models,
+        ways={name: WAYS[name] for name in ways},
+        tokens=_list("--tokens", given.tokens, int) or scale.tokens,
+        requests=_list("--requests", given.requests, int) or scale.requests,
+        ladders=_list("--ladders", given.ladders, str),
+        sections=sections or SECTIONS[: 4 if given.trace else 3],
+        scale=scale,
+        command="simcg measure " + " ".join(arguments),
+    )
+
+
+def _list(flag: str, text: str, kind: Callable[[str], T]) -> tuple[T, ...]:
+    """The values between commas; () for nothing."""
+    try:
+        return tuple(kind(word) for word in text.split(",") if word)
+    except ValueError:
+        raise InputError(flag, "", text, "integers separated by commas") from None

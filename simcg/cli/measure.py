@@ -1,0 +1,135 @@
+"""``simcg measure``: real runs on the GPU at hand, in a process of their own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+
+from simcg.cli.options import Sizes
+from simcg.errors import Finding, InputError, require
+
+WORKS_WITHOUT = "all other subcommands work without (validate on committed runs too)"
+SECTIONS = ("matrix", "correctness", "peers", "decisions")
+
+
+class Names(click.ParamType[tuple[str, ...]]):
+    """Names separated by commas, each once."""
+
+    name = "NAMES"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        """The names in their order."""
+        if isinstance(value, tuple):  # the default
+            return value
+        names = tuple(word.strip() for word in str(value).split(","))
+        if not all(names) or len(set(names)) < len(names):
+            self.fail(f"{value!r} is not a list of different names, such as a,b", param, ctx)
+        return names
+
+
+@click.command("measure")
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    metavar="RUNS.jsonl",
+    help="The file to write.",
+)
+@click.option(
+    "--models",
+    type=Names(),
+    default=(),
+    metavar="NAME|FILE,...",
+    help="Built-in models or config.json files.  [default: qwen3-8b, llama-3.1-8b, "
+    "qwen3-30b-a3b; on the CPU device a tiny one]",
+)
+@click.option(
+    "--backends",
+    type=Names(),
+    default=(),
+    metavar="NAME,...",
+    help="eager, full, breakable, tc_piecewise, tc_piecewise-inductor.  "
+    "[default: all on CUDA, all but the last on the CPU]",
+)
+@click.option(
+    "--tokens",
+    type=Sizes(),
+    default=(),
+    help="Token counts of the matrix.  "
+    "[default: 13 sizes up to 8192; on the CPU device 4 small ones]",
+)
+@click.option(
+    "--requests",
+    type=Sizes(),
+    default=(),
+    help="Requests of its batches.  [default: 1,8; on the CPU device 1,2]",
+)
+@click.option(
+    "--trace",
+    metavar="FILE|NAME",
+    help="Traffic whose steps decide between ladders: a "
+    "trace or a built-in workload.  [default: no decisions]",
+)
+@click.option(
+    "--ladders",
+    type=Names(),
+    default=(),
+    metavar="NAME,...",
+    help="Ladders that simcg's are held against.  [default: sglang, vllm, tokenspeed, "
+    "powers-of-two, no-graphs]",
+)
+@click.option(
+    "--sections",
+    type=Names(),
+    default=(),
+    metavar="NAME,...",
+    help="Some of matrix, correctness, peers, decisions.  [default: all that the other "
+    "options permit]",
+)
+@click.option(
+    "--hardware",
+    default="h200",
+    show_default=True,
+    metavar="NAME|FILE",
+    help="The profile that simcg's ladders are chosen with.",
+)
+@click.option(
+    "--device",
+    type=click.Choice(["cuda", "cpu"]),
+    default="cuda",
+    show_default=True,
+    help="cpu: the same code on a recording device; its figures mean nothing.",
+)
+def command(
+    out: Path, trace: str | None, hardware: str, device: str, **lists: tuple[str | int, ...]
+) -> int:
+    """Measure steps, captures, memory and decisions, and write them as runs (JSON lines).
+
+    \b
+    Examples:
+      simcg measure --out runs.jsonl
+      simcg measure --trace azure-conv --sections decisions --out decisions.jsonl
+      simcg measure --device cpu --out smoke.jsonl
+    """
+    for name in lists["sections"]:
+        require(name in SECTIONS, "--sections", "", name, "some of " + ", ".join(SECTIONS))
+    asked = ",".join(map(str, lists["ladders"]))
+    require(bool(trace) or not asked, "--ladders", "", asked, "--trace beside it")
+    require(out.parent.is_dir(), "--out", "", str(out), "a file in a folder that exists")
+    if find_spec("torch") is None:
+        expected = f"pip install 'simcg[gpu]'; {WORKS_WITHOUT}"
+        raise InputError("torch", "", Finding("no such package"), expected)
+    arguments = ["--out", str(out), "--hardware", hardware, "--device", device]
+    for name, values in lists.items():
+        if values:
+            arguments += [f"--{name}", ",".join(map(str, values))]
+    if trace is not None:
+        arguments += ["--trace", trace]
+    done = subprocess.run([sys.executable, "-m", "real_gpu.measure", *arguments], check=False)
+    return done.returncode
