@@ -176,7 +176,12 @@ def _reason(error: Exception) -> str:
             f"out of memory{f' asking for {asked[1]}' if asked else ''}; buckets captured before "
             "stay usable; lower the ceiling of the ladder or the memory that the KV cache takes"
         )
-    return text if isinstance(error, CaptureError) else f"{type(error).__name__}: {text}"
+    if isinstance(error, CaptureError):
+        return text
+    advice = ""
+    if "captur" in text:  # as CUDA words it for whatever a stream in capture does not allow
+        advice = "; move it out of the forward, or mark its function with @eager_on_graph"
+    return f"{type(error).__name__}: {text}{advice}"
 
 
 def _place(error: Exception) -> str:

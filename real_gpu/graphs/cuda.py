@@ -213,13 +213,11 @@ class CudaGraphDevice:
         """End the capture and put the current stream back; the graph is not instantiated."""
         if self._graph is None or self._pool is None:
             raise CaptureError("nothing is being recorded")
-        graph, pool, sides = self._graph, self._pool, self._sides()
-        torch.cuda.set_stream(self._stream)  # the forward may have left a side stream current
+        graph, pool, sides = self._graph, self._pool, []
         try:
-            with warnings.catch_warnings():
-                # A break right after another leaves an empty graph between them.
-                warnings.filterwarnings("ignore", message="The CUDA Graph is empty")
-                graph.capture_end()
+            sides = self._sides()
+            torch.cuda.set_stream(self._stream)  # the forward may have left another one current
+            _capture_end(graph)
         except RuntimeError as error:
             self._mend(graph, pool)
             raise CaptureError(_why_it_broke(error, sides)) from error
@@ -232,12 +230,24 @@ class CudaGraphDevice:
     def _mend(self, graph: torch.cuda.CUDAGraph, pool: CudaPool) -> None:
         """Undo what ``capture_end`` leaves undone when it raises.
 
-        It then neither stops routing allocations to the pool nor counts the graph off.
+        It then neither stops routing allocations to the pool, nor counts the graph off, nor takes
+        the random generator out of capture; a capture that ends well does the last.
         """
         self._broken.append(graph)
         with suppress(RuntimeError):
             torch._C._cuda_endAllocateToPool(self._device.index, pool.handle)
         torch._C._cuda_releasePool(self._device.index, pool.handle)
+        with suppress(RuntimeError):
+            empty = torch.cuda.CUDAGraph(keep_graph=True)
+            empty.capture_begin(pool=pool.handle, capture_error_mode="thread_local")
+            _capture_end(empty)
+
+
+def _capture_end(graph: torch.cuda.CUDAGraph) -> None:
+    """End a capture; that a break follows another without work between them is no fault."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The CUDA Graph is empty")
+        graph.capture_end()
 
 
 def _why_it_broke(error: RuntimeError, sides: list[torch.cuda.Stream]) -> str:

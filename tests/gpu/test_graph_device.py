@@ -37,6 +37,14 @@ def test_the_current_stream_is_restored(device: CudaGraphDevice) -> None:
     assert torch.cuda.current_stream() == before
 
 
+def test_random_numbers_are_drawn_after_a_broken_capture(device: CudaGraphDevice) -> None:
+    """The generator does not stay in capture."""
+    pool, x = device.new_pool(), numbers(device, 1, 2)
+    with pytest.raises(RuntimeError):
+        captured(device, pool, lambda: (torch.rand_like(x), x.sum().item()))
+    assert torch.rand(1000, device="cuda").std() > 0.2
+
+
 def test_a_side_stream_that_is_not_joined_is_named(device: CudaGraphDevice) -> None:
     pool, x, side = device.new_pool(), numbers(device, 1, 2), torch.cuda.Stream()
 
