@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from functools import partial
 
@@ -42,6 +43,7 @@ def dtype_on(device: GraphDevice) -> torch.dtype:
 
 def run_matrix(setting: Setting, device: GraphDevice, emit: Emit) -> None:
     """Captures, memory and latency of every model, one model after the other."""
+    print(f"matrix: samples for about {setting.scale.matrix_seconds:.0f} s", flush=True)
     for name, arch in setting.models.items():
         top, requests = max(setting.tokens), max(setting.requests)
         room = Room(top, requests, top + 1)
@@ -64,6 +66,7 @@ def run_matrix(setting: Setting, device: GraphDevice, emit: Emit) -> None:
             emit(cell)
         bench.close()
         del bench, ways, plain
+        gc.collect()  # the next model needs the room
         _give_back(device)
 
 
@@ -123,6 +126,7 @@ def run_correctness(setting: Setting, device: GraphDevice, emit: Emit) -> None:
             measure_equality(name, ways, bench, plain, tried, emit)
         bench.close()
         del bench, ways, plain
+        gc.collect()
         _give_back(device)
     shapes = dict.fromkeys(s for arch in setting.models.values() for s in _products(arch))
     measure_invariance(list(shapes), device.device, dtype_on(device), emit)
@@ -142,6 +146,7 @@ def run_decisions(setting: Setting, device: GraphDevice, emit: Emit) -> None:
     """Sampled steps of the trace under the named ladders, with the first of the models."""
     name, arch = next(iter(setting.models.items()))
     scale = setting.scale
+    print(f"decisions: samples for about {scale.decision_seconds:.0f} s", flush=True)
     profile = load_profile(setting.hardware)
     sampled = sampled_steps(
         str(setting.trace), arch, profile, setting.ladders, scale.max_chunk, scale.steps, SEED

@@ -86,7 +86,7 @@ SCALES: dict[str, Scale] = {
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """The run: what, on which device, into which file."""
+    """The run: what, on which device, into which file; ``command`` without folders' names."""
 
     out: Path
     device: Literal["cuda", "cpu"]
@@ -141,7 +141,7 @@ def setting_from(arguments: Sequence[str]) -> Setting:
         ladders=_list("--ladders", given.ladders, str),
         sections=sections or SECTIONS[: 4 if given.trace else 3],
         scale=scale,
-        command="simcg measure " + " ".join(arguments),
+        command="simcg measure " + " ".join(Path(word).name for word in arguments),
     )
 
 

@@ -1,0 +1,192 @@
+"""The measuring run itself, on the CPU device: real runners, real files, real refusals."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from simcg.runs.read import Runs, read_runs
+from simcg.runs.schema import (
+    CaptureCell,
+    DecisionCell,
+    EqualityCell,
+    InvarianceCell,
+    LadderLine,
+    MemoryCell,
+    PeerCell,
+    StepCell,
+)
+from tests.made_runs import header
+from tests.studies import run_cli
+
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install '.[gpu]'")
+
+from real_gpu.measure.clock import Sample, summary  # noqa: E402  # needs torch
+from real_gpu.measure.decide import ways_of  # noqa: E402
+from real_gpu.measure.memory import eager_peak  # noqa: E402
+from real_gpu.measure.setting import setting_from  # noqa: E402
+from real_gpu.measure.writer import RunsWriter  # noqa: E402
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One small run of every section, from the shell."""
+    path = tmp_path_factory.mktemp("measured") / "runs.jsonl"
+    call = [
+        sys.executable, "-m", "simcg", "measure", "--device", "cpu", "--tokens", "4,16",
+        "--requests", "1,2", "--trace", "azure-conv", "--ladders", "sglang,no-graphs",
+        "--out", str(path),
+    ]  # fmt: skip
+    done = subprocess.run(call, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    for section in ("matrix", "correctness", "peers", "decisions"):
+        assert f" s  {section}\n" in done.stdout
+    return path
+
+
+@pytest.fixture(scope="module")
+def runs(measured: Path) -> Runs:
+    """What it wrote."""
+    return read_runs(measured)
+
+
+def test_every_backend_and_size_has_its_cells(runs: Runs) -> None:
+    """Steps of each way at each size, captures of each bucket, memory of each ladder."""
+    ways = [("eager", ""), ("full", ""), ("breakable", ""), ("tc_piecewise", "eager")]
+    steps = {(c.backend, c.compiler, c.tokens, c.requests) for c in runs.of(StepCell)}
+    assert steps == {(*way, n, m) for way in ways for n in (4, 16) for m in (1, 2)}
+    captures = {(c.backend, c.compiler, c.bucket) for c in runs.of(CaptureCell)}
+    assert captures == {(*way, n) for way in ways[1:] for n in (4, 16)}
+    assert {(c.backend, c.buckets) for c in runs.of(MemoryCell)} == {
+        (backend, (4, 16)) for backend, _ in ways[1:]
+    }
+    compiled = {c.backend for c in runs.of(CaptureCell) if c.compile_ns}
+    assert compiled == {"tc_piecewise"}
+    assert runs.header.environment.device == "cpu"
+
+
+def test_replays_are_eager_bit_for_bit(runs: Runs) -> None:
+    """At its bucket every replay gives the bits of a forward without runner or graph, though all
+    that it must not read is NaN; its error is a number.
+    """
+    assert all(c.bit_equal for c in runs.of(StepCell) if c.backend != "eager")
+    cells = runs.of(EqualityCell)
+    assert {c.backend for c in cells} == {"full", "breakable", "tc_piecewise"}
+    assert all(c.at_bucket and c.error is not None for c in cells)
+    assert any(c.tokens < c.bucket for c in cells)
+    assert runs.of(InvarianceCell)
+    assert all(c.equal for c in runs.of(PeerCell))
+
+
+def test_each_step_ran_in_every_bucket_that_its_ladders_choose(runs: Runs) -> None:
+    """What decides between ladders was measured, in the order of the trace."""
+    cells, ladders = runs.of(DecisionCell), runs.of(LadderLine)
+    assert [c.index for c in cells] == sorted(c.index for c in cells)
+    wanted = ways_of([c.batch for c in cells], ladders)
+    assert [sorted(t.bucket for t in c.times) for c in cells] == wanted
+
+
+def test_runs_of_the_cpu_validate_by_their_bits_alone(measured: Path) -> None:
+    """``simcg validate`` takes the file, compares no figure and meets every limit on bits."""
+    ran = run_cli("validate", str(measured))
+    assert ran.code == 0
+    assert "CPU device" in ran.err
+    assert "1 of 1 stated limits met" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--sections", "matrix,warp"], "got 'warp', expected some of matrix"),
+        (["--ladders", "sglang"], "expected --trace beside it"),
+        (["--out", "no/such/folder.jsonl"], "folder that exists"),
+        (["--models", "a,a"], "list of different names"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused_before_it_starts(
+    tmp_path: Path, arguments: list[str], says: str
+) -> None:
+    """Exit code 2, one line, and no file."""
+    ran = run_cli("measure", "--out", str(tmp_path / "runs.jsonl"), *arguments)
+    assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1)
+    assert says in ran.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_torch_one_line_says_what_still_works(tmp_path: Path) -> None:
+    """The package that is missing, how to get it, and what needs none."""
+    with patch("simcg.cli.measure.find_spec", return_value=None):
+        ran = run_cli("measure", "--out", str(tmp_path / "runs.jsonl"))
+    assert (ran.code, len(ran.err.splitlines())) == (2, 1)
+    assert "pip install 'simcg[gpu]'" in ran.err
+    assert "work without" in ran.err
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_without_a_gpu_one_line_says_what_still_works(tmp_path: Path) -> None:
+    """No CUDA device: exit code 2, one line, and no file."""
+    call = [sys.executable, "-m", "simcg", "measure", "--out", str(tmp_path / "runs.jsonl")]
+    done = subprocess.run(call, capture_output=True, text=True, check=False)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert "no CUDA device" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_interrupted_run_leaves_no_file(tmp_path: Path) -> None:
+    """The file appears when all of it is there; what was measured stays beside it."""
+    path = tmp_path / "runs.jsonl"
+    first = header()
+    with pytest.raises(RuntimeError), RunsWriter(path, first):
+        raise RuntimeError
+    assert not path.exists()
+    assert (tmp_path / "runs.jsonl.part").exists()
+    with RunsWriter(path, first):
+        assert not path.exists()
+    assert read_runs(path).header == first
+    assert [p.name for p in tmp_path.iterdir()] == ["runs.jsonl"]
+
+
+def test_a_summary_is_medians_and_their_spread() -> None:
+    """Rounds that differ make the floor, samples within a round do not."""
+    rng = np.random.default_rng(0)
+    noise = rng.integers(-50, 51, (5, 101))
+    steady = [[Sample(1, 2, 1000 + d) for d in part] for part in noise.tolist()]
+    assert summary(steady).floor < 0.02
+    drifting = [
+        [Sample(1, 2, 1000 + 100 * i + d) for d in part] for i, part in enumerate(noise.tolist())
+    ]
+    found = summary(drifting)
+    assert found.floor == pytest.approx(1.4826 * 100 / 1200, rel=0.2)
+    assert (found.samples, found.host_ns, found.plan_ns) == (505, 2, 1)
+    assert found.gpu_bound
+
+
+def test_the_eager_peak_counts_what_is_alive_at_once() -> None:
+    """Two of three buffers live together; a view and an op in place allocate nothing."""
+
+    def work() -> None:
+        a = torch.zeros(1000)
+        b = a.view(10, 100).add_(1) + 1
+        del a
+        c = b * 2
+        del b, c
+
+    assert eager_peak(work, CPU) == 8000
+
+
+def test_defaults_follow_the_device() -> None:
+    """Decisions need a trace; everything else has a default of its own for each device."""
+    cuda = setting_from(["--out", "x"])
+    cpu = setting_from(["--out", "x", "--device", "cpu", "--trace", "azure-conv"])
+    assert max(cuda.tokens) == 8192
+    assert set(cuda.models) == {"qwen3-8b", "llama-3.1-8b", "qwen3-30b-a3b"}
+    assert cuda.sections == ("matrix", "correctness", "peers")
+    assert cpu.sections == ("matrix", "correctness", "peers", "decisions")
+    assert set(cpu.models) == {"tiny"}
