@@ -13,7 +13,8 @@ from real_gpu.backends.breakable import breakable, debug_graph
 from real_gpu.backends.full import full
 from real_gpu.graphs.cpu import RecordingCpuDevice
 from simcg.ladder import Bucket
-from tests.backend_laws import LAWS, Kit, replays_equal_eager
+from tests.backend_kit import Kit
+from tests.backend_laws import LAWS, replays_equal_eager
 from tests.programs import Step, ladders, programs
 
 

@@ -20,7 +20,8 @@ from real_gpu.backends.full import full
 from real_gpu.graphs.cuda import CudaGraphDevice
 from real_gpu.graphs.device import CaptureError
 from simcg.ladder import Bucket
-from tests.backend_laws import LAWS, Kit, replays_equal_eager
+from tests.backend_kit import Kit
+from tests.backend_laws import LAWS, replays_equal_eager
 from tests.programs import Step, ladders, programs
 
 DEVICE = CudaGraphDevice()

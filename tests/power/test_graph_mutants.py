@@ -17,7 +17,7 @@ import pytest
 
 pytest.importorskip("torch", reason="torch is not installed: pip install '.[gpu]'")
 
-from tests import backend_laws, graph_laws
+from tests import backend_kit, backend_laws, graph_laws
 
 MODULES = [
     "real_gpu.graphs.arena",
@@ -259,7 +259,7 @@ def check(modules: dict[str, ModuleType], law: str) -> None:
         if law in graph_laws.LAWS:
             graph_laws.LAWS[law](device)
         else:
-            kit = backend_laws.Kit(
+            kit = backend_kit.Kit(
                 device, modules["full"].full, breaking.breakable, breaking.debug_graph
             )
             backend_laws.LAWS[law](kit)
