@@ -136,3 +136,12 @@ def test_a_block_that_came_back_is_given_out_again(size: int) -> None:
     pair = [arena.storage(size), arena.storage(size)]
     assert arena.reserved == reserved
     assert {s.data_ptr() for s in pair} == places
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_without_a_gpu_the_cuda_device_says_what_still_works() -> None:
+    from real_gpu.graphs.cuda import CudaGraphDevice  # noqa: PLC0415
+    from simcg.errors import SimcgError  # noqa: PLC0415
+
+    with pytest.raises(SimcgError, match=r"no CUDA device here: .* on the CPU device"):
+        CudaGraphDevice()
