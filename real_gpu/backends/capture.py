@@ -64,7 +64,7 @@ class GraphBackend:
         if key in self._captured:
             raise CaptureError(f"{name_of(key)} is captured already: clean up first")
         with ExitStack() as undo:
-            undo.enter_context(torch.no_grad())
+            undo.enter_context(torch.inference_mode())
             undo.enter_context(gc_paused())
             undo.enter_context(random_state_kept(self._device.device))
             undo.enter_context(handling_breaks(None))
@@ -100,7 +100,7 @@ class GraphBackend:
         if captured is None:
             there = ", ".join(map(name_of, sorted(self._captured))) or "none"
             raise CaptureError(f"{name_of(key)} is not captured; captured: {there}")
-        with torch.no_grad():
+        with torch.inference_mode():
             for call in captured.calls:
                 call()
         return captured.output

@@ -50,5 +50,5 @@ class Plain:
         out = torch.empty(tokens, decoder.arch.hidden, dtype=decoder.dtype, device=ids.device)
         self._attention.use(metadata, bounds)
         decoder.bind(self._cache)
-        with using(self._attention), torch.no_grad():
+        with using(self._attention), torch.inference_mode():
             return decoder.forward(padded, metadata, out)[:n]
