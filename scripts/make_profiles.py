@@ -58,9 +58,10 @@ def as_on_gb300(figure: Figure) -> Figure:
 
 
 def carried_all(struct: S) -> S:
-    """All figures of a struct, carried over."""
-    names = struct.__struct_fields__
-    return msgspec.structs.replace(struct, **{n: carried(getattr(struct, n)) for n in names})
+    """All figures of a struct, carried over; what a profile may lack stays as it is."""
+    fields = {name: getattr(struct, name) for name in struct.__struct_fields__}
+    figures = {n: carried(f) for n, f in fields.items() if isinstance(f, Figure)}
+    return msgspec.structs.replace(struct, **figures)
 
 
 def unmeasured(name: str, base: HardwareProfile) -> HardwareProfile:
@@ -82,6 +83,7 @@ def unmeasured(name: str, base: HardwareProfile) -> HardwareProfile:
         carried_all(base.startup),
         capture_per_node=carried(base.startup.capture_per_node, slower),
         compile_per_layer=base.startup.compile_per_layer,
+        compilers={},
     )
     return HardwareProfile(
         name=name,

@@ -258,12 +258,12 @@ def transfers_agree(transfer: ModuleType) -> bool:
     def base(key: CurveKey, x: Floats, y: Floats) -> Floats:
         return 100.0 * x * (1 + (key.op == "attention") * y)
 
-    def curve(factor: float, x: tuple[float, ...], **sizes: int) -> Curve:
+    def curve(factor: float, x: tuple[float, ...], n: int) -> Curve:
         ns = tuple(factor * 100.0 * v for v in x)
-        return Curve(CurveKey("gemm", **sizes), x, ns, (1.0,) * len(x), **given)
+        return Curve(CurveKey("gemm", k=64, n=n), x, ns, (1.0,) * len(x), **given)
 
-    near = curve(2.0, (1.0, 10.0), k=64, n=128)
-    far = curve(4.0, (1.0, 5.0, 20.0), k=64, n=32)
+    near = curve(2.0, (1.0, 10.0), 128)
+    far = curve(4.0, (1.0, 5.0, 20.0), 32)
     key = CurveKey("gemm", k=64, n=64)  # as far from 32 as from 128
     found = transfer.transfer(key, [near, far], base, 0.1)
     middle = 8.0**0.5  # the geometric mean of 2 and 4

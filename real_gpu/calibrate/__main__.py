@@ -1,4 +1,4 @@
-"""Runs every measurement and writes the profile and the runs as JSON."""
+"""Runs every measurement, then builds the profile from what was measured."""
 
 from __future__ import annotations
 
@@ -6,32 +6,24 @@ import argparse
 import json
 import os
 import platform
+import sys
 import time
 import traceback
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import torch
 
-from real_gpu.calibrate import forward, host, kernels
-
-GEMMS = [  # (k, n): Qwen3-8B, gpt-oss, Qwen3-30B-A3B, Llama-3.1-8B, on one GPU
-    (4096, 6144), (4096, 4096), (4096, 24576), (12288, 4096),
-    (2880, 5120), (4096, 2880), (2880, 32), (2880, 128),
-    (2048, 5120), (4096, 2048), (2048, 128), (4096, 28672), (14336, 4096),
-]  # fmt: skip
-HEADS = [(4096, 151936), (2880, 201088)]  # logits: a row per request
-GROUPED = [  # (experts, top_k, k, n): gpt-oss-20b, gpt-oss-120b, Qwen3-30B-A3B
-    (32, 4, 2880, 5760), (32, 4, 2880, 2880), (128, 4, 2880, 5760), (128, 4, 2880, 2880),
-    (128, 8, 2048, 1536), (128, 8, 768, 2048),
-]  # fmt: skip
-ATTENTION = [(32, 8, 128, None), (64, 8, 64, None), (64, 8, 64, 128), (32, 4, 128, None)]
-FORWARD_SIZES = [16, 64, 100, 128, 192, 256, 320, 384, 512, 640, 700, 768, 1024, 1536, 2048,
-                 3000, 4096, 6000, 8192]  # fmt: skip
+from real_gpu.calibrate.plan import DEFAULT_MODELS
+from real_gpu.calibrate.profile import VERSION, Raw, build_profile, profile_name
+from real_gpu.calibrate.sections import Job, Section, sections
+from real_gpu.graphs.cuda import CudaGraphDevice
+from simcg.errors import SimcgError
+from simcg.model.catalog import load_architecture
 
 
-def environment() -> dict[str, object]:
+def environment() -> dict[str, Any]:
     """What the figures were measured on."""
     gpu = torch.cuda.get_device_properties(0)
     with Path("/proc/cpuinfo").open() as lines:
@@ -48,61 +40,83 @@ def environment() -> dict[str, object]:
     }
 
 
-def sections(quick: bool, sizes: list[int]) -> dict[str, Callable[[], object]]:
-    """Every measurement by name; each is a thunk so that one failure spoils only itself."""
-    rows = kernels.row_grid(quick)
-    nodes = [1, 16, 256] if quick else [1, 4, 16, 64, 256, 512, 1024, 2048, 4096, 8192, 16384]
-    out: dict[str, Callable[[], object]] = {
-        "capture": host.capture_costs,  # first: it must see the very first graph of the process
-        "dispatch": host.dispatch,
-        "launch_latency": host.launch_latency,
-        "replay": lambda: host.replay(nodes),
-        "gaps": host.gaps,
-        "break": host.break_body,
-        "piece": host.piece,
-        "elementwise": lambda: kernels.elementwise(quick),
+def measure(work: list[Section]) -> tuple[dict[str, Any], dict[str, float]]:
+    """The results by name, and seconds taken; a section that fails is its error."""
+    results: dict[str, Any] = {}
+    seconds: dict[str, float] = {}
+    for number, section in enumerate(work, start=1):
+        begin = time.perf_counter()
+        try:
+            results[section.name] = section.measure()
+        except Exception as error:  # one section's fault must not lose the others' figures
+            where = traceback.format_exc(limit=-3)
+            results[section.name] = {"error": f"{type(error).__name__}: {error}", "where": where}
+            print(f"failed {section.name}: {type(error).__name__}: {error}".replace("\n", " "))
+        torch.cuda.empty_cache()  # nothing without CUDA
+        seconds[section.name] = round(time.perf_counter() - begin, 2)
+        took = f"{seconds[section.name]:.1f} s of {section.budget_s:g}"
+        print(f"section {number}/{len(work)} {took}: {section.name}", flush=True)
+    return results, seconds
+
+
+def write(path: Path, data: bytes) -> None:
+    """All of it or nothing."""
+    beside = path.with_name(path.name + ".part")
+    beside.write_bytes(data)
+    beside.replace(path)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Measure, write the raw measurements, build and write the profile."""
+    if not torch.cuda.is_available():
+        raise SimcgError(
+            "calibrate: no CUDA device here; optimize, compare, ladder and validate need none: "
+            "they work with the built-in profiles and with a profile from another machine"
+        )
+    models = [load_architecture(name) for name in args.model or DEFAULT_MODELS]
+    torch.manual_seed(0)
+    begin = time.perf_counter()
+    work = sections(Job(models, CudaGraphDevice(), args.quick))
+    if args.only:
+        work = [s for s in work if any(s.name.startswith(one) for one in args.only)]
+    results, seconds = measure(work)
+    raw: Raw = {
+        "version": VERSION,
+        "quick": args.quick,
+        "models": [arch.name for arch in models],
+        "environment": environment(),
+        "seconds": seconds,
+        "sections": results,
     }
-    out["by_kind"] = lambda: kernels.by_kind(rows[::3] + rows[-1:])
-    for k, n in GEMMS:
-        out[f"gemm {k}x{n}"] = partial(kernels.gemm, k, n, rows)
-    for k, n in HEADS:
-        out[f"gemm {k}x{n}"] = partial(kernels.gemm, k, n, [1, 2, 4, 8, 16, 32, 64, 128])
-    for experts, top_k, k, n in GROUPED:
-        out[f"grouped {experts}/{top_k} {k}x{n}"] = partial(
-            kernels.grouped_gemm, experts, top_k, k, n, rows
-        )
-    for heads, kv, dim, window in ATTENTION:
-        out[f"attention {heads}/{kv}/{dim}/{window}"] = partial(
-            kernels.attention, heads, kv, dim, window, quick
-        )
-    out["forwards"] = lambda: forward.run_forwards([64, 1024] if quick else sizes)
-    out["dispatch again"] = host.dispatch  # the host is noisy: twice, minutes apart
+    if args.raw is not None:
+        write(args.raw, json.dumps(raw).encode())
+    budget = sum(section.budget_s for section in work)
+    print(f"measured in {time.perf_counter() - begin:.0f} s, budget {budget:.0f} s")
+    if args.out is not None:
+        profile = build_profile(raw, args.name or profile_name(raw["environment"]["gpu"]))
+        write(args.out, msgspec.json.format(msgspec.json.encode(profile), indent=1) + b"\n")
+        print(f"profile {profile.name} written to {args.out}")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options of ``python -m real_gpu.calibrate``."""
+    out = argparse.ArgumentParser(prog="python -m real_gpu.calibrate")
+    out.add_argument("--out", type=Path, help="the profile to write")
+    out.add_argument("--raw", type=Path, help="where to keep the measurements themselves")
+    out.add_argument("--name", help="the profile's name (default: the GPU's)")
+    out.add_argument("--model", action="append", help="built-in model or config.json")
+    out.add_argument("--quick", action="store_true", help="three points a curve: does it run?")
+    out.add_argument("--only", action="append", help="sections whose names begin so")
     return out
 
 
 def main() -> None:
-    """Measure and write; a failed section is written as its error."""
-    parser = argparse.ArgumentParser(prog="python -m real_gpu.calibrate")
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--quick", action="store_true", help="a few sizes: does it run here?")
-    parser.add_argument("--only", action="append", help="this section alone; repeatable")
-    parser.add_argument("--sizes", type=int, nargs="+", default=FORWARD_SIZES,
-                        help="token counts of the whole forwards")  # fmt: skip
-    args = parser.parse_args()
-    torch.manual_seed(0)
-    measured: dict[str, object] = {"environment": environment()}
-    for name, measure in sections(args.quick, args.sizes).items():
-        if args.only and name not in args.only:
-            continue
-        begin = time.perf_counter()
-        try:
-            measured[name] = measure()
-        except Exception:  # one section's fault must not lose the others' figures
-            measured[name] = {"error": traceback.format_exc(limit=4)}
-            print(f"FAILED {name}: {traceback.format_exc(limit=2)}", flush=True)
-        torch.cuda.empty_cache()
-        print(f"{time.perf_counter() - begin:7.2f} s  {name}", flush=True)
-        args.out.write_text(json.dumps(measured))
+    """Exit code 2 and one line where a profile cannot be made."""
+    try:
+        run(parser().parse_args())
+    except SimcgError as error:
+        print(f"simcg: error: {error}", file=sys.stderr)
+        sys.exit(2)
 
 
 if __name__ == "__main__":

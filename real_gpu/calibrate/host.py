@@ -1,180 +1,134 @@
-"""Host costs and graph costs: dispatch, launch, replay, breaks, pieces, capture, exec memory."""
+"""Host costs: dispatch of each kind of op in its place, launches, replays."""
 
 from __future__ import annotations
 
-import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
 
 import torch
-import torch.nn.functional as F  # noqa: N812  # torch's own name for it
 
-from real_gpu.calibrate import fused
-from real_gpu.calibrate.kernels import BF16, DEVICE, flash
-from real_gpu.calibrate.timing import capture, events_ns, host_ns, robust
+import real_gpu.models.decoder
+from real_gpu.attention.attention import attend, using
+from real_gpu.attention.device import attention_kernel
+from real_gpu.calibrate.issue import Call
+from real_gpu.calibrate.small import SmallDecoder, thin
+from real_gpu.calibrate.timing import capture, host_ns, robust, warm
+from simcg.model.architecture import Architecture
+from simcg.model.lean import lean_pass
 
 Figure = tuple[float, float]
+IN_TORCH = ("mm", "addmm", "index_select", "zeros_like")
+"""What the decoder issues through torch; everything else are its kernels and its attention."""
+LAYERS = 3
 
 
-def _tiny() -> tuple[torch.Tensor, Callable[[], object]]:
-    x = torch.zeros(64, device=DEVICE)
-    return x, lambda: x.add_(1)
+def dispatch(arch: Architecture, device: torch.device, samples: int) -> dict[str, Figure]:
+    """Host time in ns per kernel of each kind of op, where it stands in an eager forward.
+
+    A thin decoder of a few layers runs with a clock behind every op: an op takes from the end of
+    the one before to its own end, what the decoder's code does in between included.
+    """
+    watch = Stopwatch()
+    with watched(watch):
+        kernel = watch.behind(attention_kernel(device))
+        small = SmallDecoder.of(thin(arch, LAYERS), device, tokens=4, kernel=kernel)
+    ops = lean_pass(small.decoder.arch).ops
+    times: dict[str, list[float]] = {}
+    step = small.forward()
+    with watched(watch), using(small.attention), torch.no_grad():
+        for sample in range(samples + 2):
+            begin = watch.restart()
+            step()
+            if len(watch.marks) != len(ops):
+                raise RuntimeError(f"{len(watch.marks)} ops were issued, not {len(ops)}")
+            for op, before, end in zip(ops, [begin, *watch.marks], watch.marks, strict=False):
+                if sample >= 2:
+                    times.setdefault(op.kind, []).append((end - before) / op.kernels)
+            if device.type == "cuda":
+                torch.cuda.synchronize()
+    return {kind: robust(values) for kind, values in times.items()}
 
 
-def dispatch() -> dict[str, Figure]:
-    """Host time per kernel of each kind of op, issued eagerly through torch, in ns."""
-    hidden, rows = 512, 4
-    linear = torch.nn.Linear(hidden, hidden, bias=False, device=DEVICE, dtype=BF16)
-    x = torch.randn(rows, hidden, device=DEVICE, dtype=BF16)
-    residual, out = torch.zeros_like(x), torch.empty_like(x)
-    weight = torch.ones(hidden, device=DEVICE, dtype=BF16)
-    gated = torch.empty(rows, hidden // 2, device=DEVICE, dtype=BF16)
-    logits = torch.randn(rows, 32, device=DEVICE)
-    experts = torch.randn(8, hidden, hidden, device=DEVICE, dtype=BF16)
-    ends = torch.tensor([1, 1, 2, 2, 3, 3, 4, 4], device=DEVICE, dtype=torch.int32)
-    cos = torch.ones(rows, 32, device=DEVICE)
-    slots = torch.arange(rows, device=DEVICE)
-    cache = torch.zeros(64, hidden, device=DEVICE, dtype=BF16)
-    q = torch.randn(rows, 8, 64, device=DEVICE, dtype=BF16)
-    ends_q = torch.tensor([0, rows], device=DEVICE, dtype=torch.int32)
-    table = torch.randn(1000, hidden, device=DEVICE, dtype=BF16)
-    bodies: dict[str, tuple[Callable[[], object], int]] = {
-        "gemm": (lambda: linear(x), 1),
-        "norm": (lambda: fused.add_norm(x, residual, weight, out), 1),
-        "torch_norm": (lambda: F.rms_norm(x, (hidden,), weight), 1),
-        "activation": (lambda: fused.silu_mul(x, gated), 1),
-        "rotary": (lambda: fused.rotary(x, cos, cos, 8), 1),
-        "kv_write": (lambda: cache.index_copy_(0, slots, x), 1),
-        "attention": (lambda: flash(q, q, q, ends_q, ends_q, rows, rows), 1),
-        "router": (lambda: torch.topk(torch.softmax(logits, -1), 4), 2),
-        "moe_sort": (lambda: torch.sort(slots), 1),
-        "grouped_gemm": (
-            lambda: torch._grouped_mm(x, experts, offs=ends, out_dtype=BF16),
-            1,
-        ),
-        "moe_combine": (lambda: out.index_add_(0, slots, x), 1),
-        "elementwise": (lambda: torch.mul(x, x, out=out), 1),
-        "embedding": (lambda: F.embedding(slots, table), 1),
-    }
-    with torch.inference_mode():
-        return {
-            kind: tuple(v / kernels for v in host_ns(body, 200))  # type: ignore[misc]
-            for kind, (body, kernels) in bodies.items()
-        }
+class Stopwatch:
+    """Notes when each watched call ends."""
+
+    def __init__(self) -> None:
+        self.marks: list[int] = []
+
+    def restart(self) -> int:
+        """Forget the marks; now."""
+        self.marks.clear()
+        return time.perf_counter_ns()
+
+    def behind(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function with a mark behind it."""
+
+        def watched_call(*args: Any, **kwargs: Any) -> Any:
+            result = function(*args, **kwargs)
+            self.marks.append(time.perf_counter_ns())
+            return result
+
+        return watched_call
 
 
-def replay(nodes: list[int]) -> list[tuple[int, Figure, float]]:
-    """Host time of one replay and GPU time of the graph, for chains of tiny dependent nodes."""
-    _, call = _tiny()
+@contextmanager
+def watched(watch: Stopwatch) -> Iterator[None]:
+    """Within it the decoder's module sees torch, its kernels and its attention with marks."""
+    module: Any = real_gpu.models.decoder
+    kept = module.torch, module.kernels_for, module.attend
+
+    def kernels_for(device: torch.device) -> SimpleNamespace:
+        kernels = kept[1](device)
+        names = [name for name in vars(kernels) if callable(getattr(kernels, name))]
+        return SimpleNamespace(**{name: watch.behind(getattr(kernels, name)) for name in names})
+
+    module.torch = _Watched(torch, {name: watch.behind(getattr(torch, name)) for name in IN_TORCH})
+    module.kernels_for, module.attend = kernels_for, watch.behind(attend)
+    try:
+        yield
+    finally:
+        module.torch, module.kernels_for, module.attend = kept
+
+
+class _Watched:
+    """A module with some of its functions replaced."""
+
+    def __init__(self, module: Any, replaced: dict[str, Any]) -> None:
+        self._module = module
+        self.__dict__.update(replaced)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._module, name)
+
+
+def _tiny() -> Call:
+    x = torch.zeros(64, device="cuda")
+    return lambda: x.add_(1)
+
+
+def replay(nodes: list[int]) -> list[tuple[int, Figure]]:
+    """Host time of one replay of a chain of so many tiny nodes."""
+    call = _tiny()
+    warm([call])
     out = []
     for count in nodes:
         graph = capture([call] * count)
-        host = host_ns(graph.replay, 4 if count > 1000 else 50)
-        out.append((count, host, statistics.median(events_ns(graph.replay))))
-        del graph
+        out.append((count, host_ns(graph.replay, 4 if count > 1000 else 50)))
+        graph.reset()
     return out
 
 
-def launch_latency() -> Figure:
+def launch_latency(samples: int) -> Figure:
     """From the end of an eager launch call to the end of its tiny kernel, seen by a sync, ns."""
-    _, call = _tiny()
-    samples = []
-    for _ in range(200):
+    call = _tiny()
+    times = []
+    for _ in range(samples):
         torch.cuda.synchronize()
         call()
         issued = time.perf_counter_ns()
         torch.cuda.synchronize()
-        samples.append(float(time.perf_counter_ns() - issued))
-    return robust(samples)
-
-
-def gaps() -> dict[str, Figure]:
-    """GPU time that a stream adds per kernel, and a graph per start, over nodes in one graph."""
-    x = torch.zeros(8 << 20, device=DEVICE)
-
-    def call() -> object:
-        return x.add_(1)
-
-    count = 200
-    one = capture([call] * count)
-    small = capture([call] * 10)
-    in_graph = robust([t / count for t in events_ns(one.replay, 9, behind_sleep=True)])
-    eager = robust([t / count for t in events_ns(lambda: [call() for _ in range(count)], 9, True)])
-    many = robust([t / 20 for t in events_ns(lambda: [small.replay() for _ in range(20)], 9, True)])
-    mixed = robust(
-        [t / 20 for t in events_ns(lambda: [(small.replay(), call()) for _ in range(20)], 9, True)]
-    )
-    stream = max(0.0, eager[0] - in_graph[0])
-    return {
-        "stream_gap": (stream, eager[1] + in_graph[1]),
-        "graph_start": (max(0.0, many[0] - 10 * in_graph[0]), many[1] + 10 * in_graph[1]),
-        "break_gap": (
-            max(0.0, mixed[0] - 11 * in_graph[0] - stream),
-            mixed[1] + 11 * in_graph[1],
-        ),
-    }
-
-
-def break_body() -> dict[str, Figure]:
-    """Host time that one break adds to a chain of replayed segments, and that of its parts."""
-    _, call = _tiny()
-    segment = capture([call] * 12)
-    q = torch.randn(64, 8, 64, device=DEVICE, dtype=BF16)
-    kept = torch.empty_like(q)
-    ends = torch.tensor([0, 64], device=DEVICE, dtype=torch.int32)
-
-    def step() -> None:
-        segment.replay()
-        kept.copy_(flash(q, q, q, ends, ends, 64, 64)[0])
-
-    both, alone = host_ns(step, 36), host_ns(segment.replay, 36)
-    return {"break": (both[0] - alone[0], both[1] + alone[1]), "segment": alone}
-
-
-def piece() -> Figure:
-    """Host time that entering a compiled callable adds: guard check and dispatch, in ns."""
-    x, _ = _tiny()
-
-    def body(y: torch.Tensor) -> torch.Tensor:
-        return y.add_(1)
-
-    compiled = torch.compile(body, backend="eager", fullgraph=True)
-    with_guards, raw = host_ns(lambda: compiled(x), 200), host_ns(lambda: body(x), 200)
-    return with_guards[0] - raw[0], with_guards[1] + raw[1]
-
-
-def capture_costs() -> dict[str, object]:
-    """Capture and instantiate time per node, memory of the first graph and of later execs."""
-    _, call = _tiny()
-    call()
-    torch.cuda.synchronize()
-    free = torch.cuda.mem_get_info()[0]
-    first = capture([call])
-    first.replay()
-    torch.cuda.synchronize()
-    context = free - torch.cuda.mem_get_info()[0]
-    rows = []
-    for nodes in (1024, 4096, 16384):
-        free = torch.cuda.mem_get_info()[0]
-        graph = torch.cuda.CUDAGraph(keep_graph=True)
-        begin = time.perf_counter_ns()
-        with torch.cuda.graph(graph):
-            for _ in range(nodes):
-                call()
-        captured = time.perf_counter_ns()
-        graph.instantiate()
-        made = time.perf_counter_ns()
-        graph.replay()
-        torch.cuda.synchronize()
-        ran = time.perf_counter_ns()
-        rows.append(
-            {
-                "nodes": nodes,
-                "capture_ns": captured - begin,
-                "instantiate_ns": made - captured,
-                "first_launch_ns": ran - made,
-                "exec_bytes": free - torch.cuda.mem_get_info()[0],
-            }
-        )
-        del graph
-    return {"first_graph_bytes": context, "chains": rows}
+        times.append(float(time.perf_counter_ns() - issued))
+    return robust(times)

@@ -1,11 +1,8 @@
-"""Turns raw measurements into a hardware profile.
+"""Turns raw measurements into a hardware profile; nothing here is fitted to a whole forward.
 
     python -m real_gpu.calibrate.profile RAW.json --name h200 --out PROFILE.json
 
-Runs without a GPU. Two figures are fitted: the gap between the nodes of a graph, as op curves are
-timed in graphs of one repeated kernel, and a forward of many different kernels waits longer
-between them; and the gap after a break. They are solved for on full and breakable replays of at
-most 128 tokens; the larger sizes check them.
+Runs without a GPU.
 """
 
 from __future__ import annotations
@@ -13,63 +10,92 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from real_gpu.calibrate.check import LAYERS, check_steps, decoder_pass
-from simcg.backend import BREAKABLE, FULL, CaptureBackend
+from real_gpu.calibrate.roofline import gpu_of, roofline
 from simcg.cost.kernels import Kernels
-from simcg.cost.step import StepCost
 from simcg.cost.transfer import SIZES, leave_one_out
-from simcg.hardware.datasheet import DATASHEETS, link_figures
+from simcg.errors import InputError, require
+from simcg.hardware.datasheet import DATASHEETS
 from simcg.hardware.profile import (
+    CompileCost,
     Curve,
     CurveKey,
     Figure,
     Gaps,
-    Gpu,
     GraphMemory,
     HardwareProfile,
     Host,
-    Roofline,
     Startup,
 )
 
-FIT_TOKENS = 128  # the node gap is fitted on full replays up to this size
+VERSION = 2
+NEEDED = ("chains", "dispatch", "dispatch again", "launch_latency", "replay", "backends", "gaps",
+          "elementwise")  # fmt: skip
+SMALL_KINDS = ("norm", "rotary", "kv_write", "activation")
+KEY_POINTS = 13
 Raw = dict[str, Any]
 
 
 def measured(sample: Sequence[float], source: str) -> Figure:
-    """A figure of this run, from (median, spread)."""
+    """A figure of this run, from (median, spread); never below 0, which only noise is."""
     median, spread = sample
-    return Figure(round(median, 1), "measured", source, round(spread, 1))
+    return Figure(round(max(0.0, median), 1), "measured", source, round(abs(spread), 1))
+
+
+def profile_name(gpu: str) -> str:
+    """The data sheet's name where there is one, such as h200 for NVIDIA H200."""
+    words = gpu.lower().replace("-", " ").split()
+    known = [word for word in words if word in DATASHEETS]
+    return known[0] if known else "-".join(word for word in words if word != "nvidia")
 
 
 def build_profile(raw: Raw, name: str) -> HardwareProfile:
-    """The profile of one run of ``python -m real_gpu.calibrate``."""
+    """The profile of one run of ``python -m real_gpu.calibrate``.
+
+    Raises ``InputError`` where a section is missing or failed that no profile can do without;
+    curves that failed are left out.
+    """
+    version = raw.get("version")
+    require(version == VERSION, "raw measurements", "version", version, str(VERSION))
+    sections = _sections(raw)
     environment = {key: str(value) for key, value in raw["environment"].items()}
-    curves = _curves(raw)
+    environment["models"] = ", ".join(raw["models"])
+    timed = [one for one in sections.values() if isinstance(one, dict) and "key" in one]
+    curves = tuple(map(_curve, timed))
+    gpu = gpu_of(name, raw["environment"], curves)
+    quick = " at three points a curve: not for predictions" if raw["quick"] else ""
     profile = HardwareProfile(
         name=name,
-        description=f"{environment['gpu']}, measured with torch {environment['torch']}",
+        description=f"{environment['gpu']}, measured with torch {environment['torch']}{quick}",
         environment=environment,
-        gpu=_gpu(name, environment),
-        host=_host(raw),
-        gaps=_gaps(raw),
-        roofline=_roofline(curves, name),
-        memory=_memory(raw),
-        startup=_startup(raw),
+        gpu=gpu,
+        host=_host(sections),
+        gaps=_gaps(sections["gaps"]),
+        roofline=roofline(curves, gpu),
+        memory=_memory(sections),
+        startup=_startup(sections),
         curves=curves,
     )
-    profile = msgspec.structs.replace(profile, transfer=transfer_errors(profile))
-    for gap, fit in (("node", _fit_node_gap), ("after_break", _fit_break_gap)):
-        gaps = msgspec.structs.replace(profile.gaps, **{gap: fit(profile, raw)})
-        profile = msgspec.structs.replace(profile, gaps=gaps)
-    return profile
+    return msgspec.structs.replace(profile, transfer=transfer_errors(profile))
+
+
+def _sections(raw: Raw) -> Raw:
+    """What was measured; ``InputError`` names a needed section that is not there and why."""
+    good = {}
+    for name, value in raw["sections"].items():
+        if not (isinstance(value, dict) and "error" in value):
+            good[name] = value
+    for name in NEEDED:
+        if name not in good:
+            failed = raw["sections"].get(name, {"error": "not measured"})["error"]
+            raise InputError("calibrate", f"section {name}", failed, "its measurements")
+    return good
 
 
 def transfer_errors(profile: HardwareProfile) -> dict[str, Figure]:
@@ -88,231 +114,181 @@ def transfer_errors(profile: HardwareProfile) -> dict[str, Figure]:
     }
 
 
-def _gpu(name: str, environment: dict[str, str]) -> Gpu:
-    sheet = DATASHEETS[name]
-    return msgspec.structs.replace(
-        sheet,
-        sms=measured((float(environment["sms"]), 0), "device properties"),
-        memory_bytes=measured((float(environment["memory_bytes"]), 0), "device properties"),
-    )
+def _over(values: Iterable[float], source: str) -> Figure:
+    """The median of several measurements, half their range as the spread."""
+    every = list(values)
+    half = (max(every) - min(every)) / 2
+    return measured((statistics.median(every), half), source)
 
 
-def _host(raw: Raw) -> Host:
-    """Dispatch where it was seen in a forward, else alone (twice, minutes apart)."""
-    in_place: dict[str, list[float]] = {}
-    for kinds in raw["forwards"]["host_by_kind"].values():
-        for kind, (ns, _) in kinds.items():
-            in_place.setdefault(kind, []).append(ns)
-    seen = {kind: _over(values, "host time in eager forwards") for kind, values in in_place.items()}
-    alone = {
-        kind: _over(
-            [raw["dispatch"][kind][0], raw["dispatch again"][kind][0]],
-            "host time of calls in a row",
-        )
-        for kind in raw["dispatch"]
-    }
-    pair, copy = seen.pop("break"), alone["elementwise"]
-    attention = measured(
-        (pair.value - copy.value, pair.spread + copy.spread), "attention and copy, less the copy"
-    )
-    small = [seen[kind].value for kind in ("norm", "rotary", "kv_write", "activation")]
-    dispatch = {
+class Layers:
+    """What one more layer costs, from runs of thin decoders of two depths."""
+
+    def __init__(self, rows: Sequence[Raw], backend: str) -> None:
+        self._rows = [row for row in rows if row["backend"] == backend][-2:]
+
+    def each(self, name: str) -> float:
+        """The difference of a figure per layer; of (median, spread) the median's."""
+        shallow, deep = (self._number(row[name]) for row in self._rows)
+        more = int(self._rows[1]["layers"]) - int(self._rows[0]["layers"])
+        return (deep - shallow) / more
+
+    @staticmethod
+    def _number(value: Any) -> float:
+        return float(value[0] if isinstance(value, list | tuple) else value)
+
+
+def _dispatch(sections: Raw) -> dict[str, Figure]:
+    """By kind: all models and both times that it was measured, minutes apart."""
+    found: dict[str, list[float]] = {}
+    for name in ("dispatch", "dispatch again"):
+        for kinds in sections[name].values():
+            for kind, (ns, _) in kinds.items():
+                found.setdefault(kind, []).append(ns)
+    source = "host time where it stands in an eager forward of thin layers"
+    dispatch = {kind: _over(values, source) for kind, values in found.items()}
+    small = [dispatch[kind].value for kind in SMALL_KINDS]
+    return {
         "": _over(small, "median of the small fused kernels"),
-        "gemm": seen["gemm"], "norm": seen["norm"], "rotary": seen["rotary"],
-        "kv_write": seen["kv_write"], "activation": seen["activation"], "attention": attention,
-        "embedding": seen["embedding"], "elementwise": copy, "router": alone["router"],
-        "grouped_gemm": alone["grouped_gemm"],
+        **dispatch,
         "collective": Figure(15_600, "published", "aiconfigurator-core 0.12.0: custom all-reduce "
                              "eager less graph, H200, SGLang 0.5.10, 4 GPUs"),
     }  # fmt: skip
-    replay = [measured(host, "replay of tiny nodes") for _, host, _ in raw["replay"]]
-    cheapest = Figure(copy.value, "assumed", "the cheapest torch call measured: compiled code "
-                      "without a graph was not measured")  # fmt: skip
+
+
+def _host(sections: Raw) -> Host:
+    dispatch = _dispatch(sections)
+    nodes = [count for count, _ in sections["replay"]]
+    replay = [measured(host, "replay of tiny nodes") for _, host in sections["replay"]]
+    broken = Layers(sections["backends"], "breakable")
+    pieces = Layers(sections["backends"], "tc_piecewise")
+    launch = float(np.interp(broken.each("nodes"), nodes, [f.value for f in replay]))
+    per_layer = broken.each("host_ns")
     return Host(
         dispatch=dispatch,
-        compiled_dispatch=cheapest,
-        break_body=_break_body(raw),
-        piece=measured(raw["piece"], "torch.compile(backend='eager') call, less the call"),
+        compiled_dispatch=_compiled_dispatch(sections, dispatch, broken.each("nodes")),
+        break_body=measured((per_layer - launch, 0.0), "breakable replays of thin decoders, a "
+                            "layer more, less the launch of its segment"),
+        piece=measured((pieces.each("host_ns") - per_layer, 0.0), "tc_piecewise (eager) replays "
+                       "of thin decoders, a layer more, less breakable ones"),
         launch_latency=measured(
-            raw["launch_latency"], "launch to end of a tiny kernel; the wait's wake-up included"
+            sections["launch_latency"],
+            "launch to end of a tiny kernel; the wait's wake-up included",
         ),
-        replay_nodes=tuple(nodes for nodes, _, _ in raw["replay"]),
+        replay_nodes=tuple(nodes),
         replay=tuple(replay),
-    )
+    )  # fmt: skip
 
 
-def _over(values: list[float], source: str) -> Figure:
-    middle = statistics.median(values)
-    return measured((middle, (max(values) - min(values)) / 2), source)
+def _compiled_dispatch(sections: Raw, dispatch: dict[str, Figure], kernels: float) -> Figure:
+    """Of Inductor's code: a layer more without graphs, less its break, over its kernels."""
+    rows = sections.get("compiled inductor")
+    if rows is None:
+        return Figure(dispatch["elementwise"].value, "assumed", "the cheapest torch call "
+                      "measured: compiled code without a graph was not measured")  # fmt: skip
+    own = Layers(rows, "tc_piecewise").each("compiled_ns")
+    of_break = dispatch["attention"].value + dispatch["elementwise"].value
+    return measured(((own - of_break) / kernels, 0.0), "Inductor's pieces of thin decoders "
+                    "without graphs, a layer more, less its break, per kernel")  # fmt: skip
 
 
-def _small(raw: Raw, backend: str) -> list[Raw]:
-    steps = raw["forwards"]["steps"]
-    return [r for r in steps if r["backend"] == backend and r["tokens"] <= FIT_TOKENS]
+def _gaps(rows: Sequence[Raw]) -> Gaps:
+    """Medians over the numbers of rows that were tried."""
+    what = {
+        "node": "a chain of one layer's different kernels in a graph, less each alone",
+        "stream": "the same chain issued eagerly behind a sleep, less each alone",
+        "graph_start": "graphs of a layer's kernels in a row, less one graph of them all",
+        "after_break": "the same graphs with attention and copy between them, less all of it",
+    }
+    return Gaps(**{name: _over([row[name] for row in rows], text) for name, text in what.items()})
 
 
-def _break_body(raw: Raw) -> Figure:
-    """Host time of breakable forwards at small sizes, less its launches, per break."""
-    launch = raw["break"]["segment"][0]
-    per_break = [(r["host_ns"] - (LAYERS + 1) * launch) / LAYERS for r in _small(raw, "breakable")]
-    return _over(per_break, f"breakable forwards of at most {FIT_TOKENS} tokens, per break")
-
-
-def _gaps(raw: Raw) -> Gaps:
-    gaps = raw["gaps"]
-    return Gaps(
-        stream=measured(gaps["stream_gap"], "200 equal kernels, eager less graph"),
-        node=Figure(0, "assumed", "replaced by the fit"),
-        graph_start=measured(gaps["graph_start"], "20 graphs of 10 nodes, less one of 200"),
-        after_break=measured(gaps["break_gap"], "20 graphs of 10 nodes and an eager kernel each"),
-    )
-
-
-def _fit_node_gap(profile: HardwareProfile, raw: Raw) -> Figure:
-    """What full replays of small batches take beyond the sum of their ops, per node."""
-    return _missing(profile, raw, FULL, StepCost(decoder_pass(), profile, FULL).nodes)
-
-
-def _fit_break_gap(profile: HardwareProfile, raw: Raw) -> Figure:
-    """What breakable replays of small batches take beyond that, per break."""
-    return _missing(profile, raw, BREAKABLE, LAYERS)
-
-
-def _missing(profile: HardwareProfile, raw: Raw, backend: CaptureBackend, parts: int) -> Figure:
-    """Measured less predicted time of the small forwards, per part, on top of the gap so far."""
-    so_far = profile.gaps.node if backend is FULL else profile.gaps.after_break
-    missing = [
-        (check.measured_ns - check.predicted_ns) / parts
-        for check in check_steps(profile, raw)
-        if check.backend == backend.name and check.tokens <= FIT_TOKENS
-    ]
-    gap = max(0.0, so_far.value + statistics.median(missing))
-    source = f"{backend.name} replays of at most {FIT_TOKENS} tokens, less the sum of their ops"
-    return Figure(round(gap, 1), "fitted", source, round((max(missing) - min(missing)) / 2, 1))
-
-
-def _memory(raw: Raw) -> GraphMemory:
-    longest = raw["capture"]["chains"][-1]
+def _memory(sections: Raw) -> GraphMemory:
+    chains = sections["chains"]
+    longest, small = chains["chains"][-1], chains["small"]
+    per_node = longest["bytes"] / longest["nodes"]
+    per_graph = max(0.0, small["bytes"] / small["graphs"] - small["nodes"] * per_node)
+    allocator = sections.get("allocator", {})
+    segments = {
+        name: measured((value, 0), "reserved bytes of one tensor in a fresh pool")
+        for name, value in allocator.items()
+    }
     return GraphMemory(
-        first_graph_bytes=measured((raw["capture"]["first_graph_bytes"], 0), "free memory"),
-        exec_bytes_per_node=measured(
-            (longest["exec_bytes"] / longest["nodes"], 0), f"one graph of {longest['nodes']} nodes"
+        first_graph_bytes=measured((chains["first_graph_bytes"], 0), "free memory"),
+        exec_bytes_per_node=measured((per_node, 0), f"one graph of {longest['nodes']} nodes"),
+        exec_bytes_per_graph=measured(
+            (per_graph, 0), f"{small['graphs']} graphs of {small['nodes']} nodes, less their nodes"
         ),
+        **segments,
     )
 
 
-def _startup(raw: Raw) -> Startup:
-    per_node = [c["instantiate_ns"] / c["nodes"] for c in raw["capture"]["chains"]]
-    instantiate = _over(per_node, "graphs of 1,024 to 16,384 nodes")
-    nodes = 2 + 12 * LAYERS + 2
-    eager = {r["tokens"]: r["host_ns"] for r in _small(raw, "eager")}
-    beside = [
-        (r["capture_ns"] - eager[r["tokens"]]) / nodes - instantiate.value
-        for r in _small(raw, "full")
-    ]
-    source = "capture of a full forward, less its eager issue and the instantiation"
+def _startup(sections: Raw) -> Startup:
+    rows = sections["backends"]
+    eager, full, broken = (Layers(rows, name) for name in ("eager", "full", "breakable"))
+    per_node = [c["instantiate_ns"] / c["nodes"] for c in sections["chains"]["chains"]]
+    instantiate = _over(per_node, "chains of tiny nodes")
+    issued = full.each("capture_ns") - eager.each("host_ns")
+    beside = issued / full.each("nodes") - instantiate.value
+    segment = broken.each("capture_ns") - full.each("capture_ns")
+    compilers = _compilers(sections)
+    published = Figure(0.96e9, "published", "SGLang blog 2026-08-17, C2: 90.4 s for 94 layers "
+                       "of Qwen3-235B-A22B on GB300")  # fmt: skip
     return Startup(
-        capture_per_node=_over([max(0.0, b) for b in beside], source),
+        capture_per_node=measured((beside, 0.0), "full capture of thin decoders, a layer more, "
+                                  "less its eager issue and the instantiation"),
         instantiate_per_node=instantiate,
-        compile_per_layer=Figure(0.96e9, "published", "SGLang blog 2026-08-17, C2: 90.4 s for 94 "
-                                 "layers of Qwen3-235B-A22B on GB300"),
+        compile_per_layer=compilers["inductor"].per_layer if "inductor" in compilers else published,
+        capture_per_segment=measured((segment, 0.0), "breakable captures of thin decoders, a "
+                                     "layer more, less full ones"),
+        compilers=compilers,  # type: ignore[arg-type]  # the names of the sections
     )  # fmt: skip
 
 
-def _curves(raw: Raw) -> tuple[Curve, ...]:
-    out = []
-    for name, section in raw.items():
-        if name == "by_kind":
-            named = {"copy": "elementwise"}
-            for one in section:
-                kind = one["shape"]["kind"]
-                if kind != "head_norm":  # counted as a norm
-                    key = CurveKey("elementwise", kind=named.get(kind, kind))
-                    out.append(_curve(key, one, "fused ops of a Qwen3-8B layer, in a graph"))
-        elif name == "elementwise":
-            out.append(_curve(CurveKey("elementwise"), section, "multiply, in a graph"))
-        elif name.startswith(("gemm ", "grouped ")):
-            key = CurveKey(
-                section["shape"]["type"],
-                **{k: v for k, v in section["shape"].items() if k != "type"},
+def _compilers(sections: Raw) -> dict[str, CompileCost]:
+    out = {}
+    for name in ("eager", "inductor"):
+        rows = sections.get(f"compiled {name}")
+        if rows is not None:
+            per_layer = max(0.0, Layers(rows, "tc_piecewise").each("compile_ns"))
+            once = rows[0]["compile_ns"] - rows[0]["layers"] * per_layer
+            out[name] = CompileCost(
+                once=measured((once, 0), "the first compilation of the process, less its layers"),
+                per_layer=measured((per_layer, 0), "thin decoders of two depths, empty caches"),
             )
-            out.append(_curve(key, section, "torch, in a graph, weights rotated, busy clocks"))
-        elif name.startswith("attention "):
-            out.append(_attention(section))
-    return tuple(out)
+    return out
 
 
-def _curve(key: CurveKey, section: Raw, source: str) -> Curve:
-    return Curve(
-        key=key, x=tuple(section["rows"]), ns=tuple(section["ns"]),
-        spread_ns=tuple(section["spread_ns"]), provenance="measured", source=source,
-    )  # fmt: skip
+def _curve(section: Raw) -> Curve:
+    key = CurveKey(**section["key"])
+    if key.op == "attention":
+        return _attention(key, section)
+    spread = section["spread_ns"]
+    source = "torch, in a graph, weights rotated, busy clocks"
+    return Curve(key, tuple(section["x"]), tuple(section["ns"]), tuple(spread), "measured", source)
 
 
-def _attention(section: Raw) -> Curve:
+def _attention(key: CurveKey, section: Raw) -> Curve:
     """The measured points on a regular grid: along keys by log interpolation."""
-    shape = section["shape"]
     points: dict[int, list[tuple[float, float, float]]] = {}
-    for (tokens, pairs), ns, spread in zip(
-        section["rows"], section["ns"], section["spread_ns"], strict=True
-    ):
+    columns = zip(section["x"], section["ns"], section["spread_ns"], strict=True)
+    for (tokens, pairs), ns, spread in columns:
         points.setdefault(tokens, []).append((pairs / tokens, ns, spread))
-    keys = np.geomspace(16, 65536, 13)
+    most = max(keys for row in points.values() for keys, _, _ in row)
+    keys = np.geomspace(16, round(most), KEY_POINTS)
     ns_rows, spread_rows = [], []
     for row in points.values():
         at, ns, spread = (np.array(column) for column in zip(*sorted(row), strict=True))
         ns_rows += list(np.exp(np.interp(np.log(keys), np.log(at), np.log(ns))))
         spread_rows += list(np.interp(np.log(keys), np.log(at), spread / ns))
     return Curve(
-        key=CurveKey(
-            "attention", heads=shape["heads"], kv_heads=shape["kv_heads"],
-            head_dim=shape["head_dim"], window=shape["window"] or 0,
-        ),
-        x=tuple(points), y=tuple(float(k) for k in keys),
+        key=key,
+        x=tuple(points),
+        y=tuple(round(float(k), 3) for k in keys),
         ns=tuple(round(v) for v in ns_rows),
         spread_ns=tuple(max(1.0, round(v * s)) for v, s in zip(ns_rows, spread_rows, strict=True)),
-        provenance="measured", source="torch's varlen attention, in a graph",
-    )  # fmt: skip
-
-
-def _roofline(curves: tuple[Curve, ...], name: str) -> Roofline:
-    """Shares of the peak reached by the measured curves, for the shapes that have none."""
-    gpu = DATASHEETS[name]
-    peak, bandwidth = gpu.peak_flops["bf16"].value, gpu.memory_bandwidth.value
-    gemms = [c for c in curves if c.key.op == "gemm" and c.key.n >= 2048 and c.x[-1] >= 8192]
-    grouped = [c for c in curves if c.key.op == "grouped_gemm"]
-
-    def compute(c: Curve, copies: int = 1) -> float:
-        return 2 * c.x[-1] * copies * c.key.k * c.key.n / (c.ns[-1] * 1e-9) / peak
-
-    def stream(c: Curve, bytes_read: float, at: float) -> float:
-        return bytes_read / (float(np.interp(at, c.x, c.ns)) * 1e-9) / bandwidth
-
-    def share(values: list[float], what: str) -> Figure:
-        text = f"median over the measured curves: {what}"
-        return Figure(round(statistics.median(values), 3), "assumed", text, 0.0)
-
-    attention = [c for c in curves if c.key.op == "attention" and not c.key.window]
-    reached = [
-        4 * c.key.heads * c.key.head_dim * c.x[-1] * c.y[-1] / (c.ns[-1] * 1e-9) / peak
-        for c in attention
-    ]
-    smallest = min(min(c.ns) for c in curves if c.key.op == "elementwise")
-    return Roofline(
-        compute=share([compute(c) for c in gemms], "GEMMs of 8,192 rows"),
-        bandwidth=share(
-            [stream(c, 2 * c.key.k * c.key.n, 64) for c in gemms], "weights of GEMMs of 64 rows"
-        ),
-        grouped_compute=share(
-            [compute(c, c.key.top_k) for c in grouped], "grouped GEMMs of 8,192 rows"
-        ),
-        grouped_bandwidth=share(
-            [stream(c, 2 * c.key.k * c.key.n * c.key.experts, 256) for c in grouped],
-            "expert weights at 256 rows",
-        ),
-        attention_compute=share(reached, "attention of 8,192 tokens over 65,536 keys"),
-        floor_ns=Figure(smallest, "assumed", "the shortest measured kernel"),
-        **link_figures(),
+        provenance="measured",
+        source="torch's varlen attention over a flat cache, in a graph",
     )
 
 
@@ -323,14 +299,8 @@ def main() -> None:
     parser.add_argument("--name", required=True)
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
-    raw = json.loads(args.raw.read_text())
-    profile = build_profile(raw, args.name)
+    profile = build_profile(json.loads(args.raw.read_text()), args.name)
     args.out.write_bytes(msgspec.json.format(msgspec.json.encode(profile), indent=1) + b"\n")
-    for check in check_steps(profile, raw):
-        print(
-            f"{check.backend:10} {check.tokens:6d}  measured {check.measured_ns / 1e6:9.3f} ms  "
-            f"predicted {check.predicted_ns / 1e6:9.3f} ms  {100 * check.error:+6.1f} %"
-        )
 
 
 if __name__ == "__main__":

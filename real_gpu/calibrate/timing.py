@@ -5,13 +5,33 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
 
 import torch
 
 Call = Callable[[], object]
-SAMPLES = 7
-LEAST_GRAPH_US = 500.0  # long enough that the start of the graph is under one percent
-SUSTAIN_MS = 20.0  # long enough for the clocks to settle under load
+FEWEST_SAMPLES = 3
+SAMPLED_MS = 12.0
+"""A graph that is longer than a share of this is sampled less often, but FEWEST_SAMPLES times."""
+MOST_ROUNDS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long a figure may take.
+
+    ``samples`` of a graph of at least ``graph_us``, so that its start is under one percent, after
+    ``busy_ms`` of the same work, so that the clocks have settled under load.
+    """
+
+    samples: int
+    graph_us: float
+    busy_ms: float
+
+
+CAREFUL = Pace(samples=7, graph_us=500.0, busy_ms=20.0)
+QUICK = Pace(samples=3, graph_us=50.0, busy_ms=1.0)
 
 
 def robust(samples: Sequence[float]) -> tuple[float, float]:
@@ -21,30 +41,58 @@ def robust(samples: Sequence[float]) -> tuple[float, float]:
     return median, max(1.4826 * mad, 1e-3 * abs(median), 1e-3)
 
 
-def capture(calls: Sequence[Call]) -> torch.cuda.CUDAGraph:
-    """One graph of all calls, after two warm-ups on the capture stream."""
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
+@cache
+def _capture_stream() -> torch.cuda.Stream:
+    """One for all: a library keeps a workspace for each stream that it has seen."""
+    return torch.cuda.Stream()
+
+
+def capture(calls: Sequence[Call], keep: bool = False, pool: object = None) -> torch.cuda.CUDAGraph:
+    """One graph of all calls; they must have run before. ``keep``: instantiate it yourself.
+
+    torch's own context would also empty the allocator's cache, which costs more than a capture.
+    """
+    stream = _capture_stream()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph(keep_graph=keep)
     with torch.cuda.stream(stream):
-        for _ in range(2):
+        graph.capture_begin(pool=pool)
+        try:
             for call in calls:
                 call()
-    torch.cuda.current_stream().wait_stream(stream)
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, stream=stream):
-        for call in calls:
-            call()
+        finally:
+            graph.capture_end()
     return graph
 
 
-def events_ns(body: Call, samples: int = SAMPLES, behind_sleep: bool = False) -> list[float]:
-    """GPU time of ``body`` in ns, several samples; ``behind_sleep`` hides the host's part."""
+def warm(calls: Sequence[Call]) -> None:
+    """Run each once on the capture stream: compiles, picks algorithms, makes workspaces."""
+    with torch.cuda.stream(_capture_stream()):
+        for call in calls:
+            call()
+    torch.cuda.synchronize()
+
+
+def graph_ns(calls: Sequence[Call], guess_us: float, pace: Pace) -> tuple[float, float]:
+    """GPU time of one call inside a graph, in ns: (median, spread).
+
+    The calls are repeated in order until the graph lasts ``pace.graph_us`` by the guess.
+    """
+    warm(calls)
+    rounds = max(1, round(pace.graph_us / max(guess_us, 1.0) / len(calls)))
+    sequence = list(calls) * min(rounds, MOST_ROUNDS)
+    graph = capture(sequence)
+    samples = [t / len(sequence) for t in sustained_ns(graph.replay, pace)]
+    graph.reset()
+    return robust(samples)
+
+
+def events_ns(body: Call, samples: int) -> list[float]:
+    """GPU time of ``body`` in ns behind a sleep that lets the host get ahead."""
     out = []
     for _ in range(samples):
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        if behind_sleep:
-            torch.cuda._sleep(20_000_000)  # some 10 ms: the host gets ahead
+        torch.cuda._sleep(40_000_000)  # some 20 ms
         begin.record()
         body()
         end.record()
@@ -53,50 +101,48 @@ def events_ns(body: Call, samples: int = SAMPLES, behind_sleep: bool = False) ->
     return out
 
 
-def graph_ns(calls: Sequence[Call], guess_us: float) -> tuple[float, float]:
-    """GPU time of one call inside a graph, in ns: (median, spread).
-
-    The calls are repeated in order until the graph lasts ``LEAST_GRAPH_US`` by the guess.
-    """
-    rounds = max(1, round(LEAST_GRAPH_US / max(guess_us, 1.0) / len(calls)))
-    sequence = list(calls) * min(rounds, 200)
-    graph = capture(sequence)
-    samples = [t / len(sequence) for t in sustained_ns(graph.replay)]
-    del graph
-    return robust(samples)
-
-
-def sustained_ns(body: Call, samples: int = SAMPLES) -> list[float]:
+def sustained_ns(body: Call, pace: Pace) -> list[float]:
     """GPU time of ``body`` in ns under the clocks of a busy GPU.
 
     A short burst on an idle GPU runs at clocks that a forward of several milliseconds does not
-    keep (6-14 % faster at 256-1,024 rows on an H200), so the body first runs for SUSTAIN_MS,
+    keep (6-14 % faster at 256-1,024 rows on an H200), so the body first runs for ``busy_ms``,
     and the samples follow without a pause.
     """
-    pairs = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(samples + 1)]
-    body()
-    for begin, end in pairs:
-        begin.record()
-        body()
-        end.record()
-        if begin is pairs[0][0]:
-            torch.cuda.synchronize()
-            for _ in range(int(SUSTAIN_MS / begin.elapsed_time(end))):
-                body()
+    body()  # uploads a graph
+    first = _timed(body)
     torch.cuda.synchronize()
-    return [begin.elapsed_time(end) * 1e6 for begin, end in pairs[1:]]
+    ms = max(first[0].elapsed_time(first[1]), 1e-3)
+    for _ in range(int(pace.busy_ms / ms)):
+        body()
+    samples = max(min(FEWEST_SAMPLES, pace.samples), min(pace.samples, round(SAMPLED_MS / ms)))
+    pairs = [_timed(body) for _ in range(samples)]
+    torch.cuda.synchronize()
+    return [begin.elapsed_time(end) * 1e6 for begin, end in pairs]
 
 
-def host_ns(body: Call, calls: int, samples: int = 15) -> tuple[float, float]:
-    """Host time of one of ``calls`` calls made in a row without waiting for the GPU, in ns."""
+def _timed(body: Call) -> tuple[torch.cuda.Event, torch.cuda.Event]:
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    begin.record()
+    body()
+    end.record()
+    return begin, end
+
+
+def host_ns(
+    body: Call, calls: int, wait: Call = torch.cuda.synchronize, samples: int = 15
+) -> tuple[float, float]:
+    """Host time of one of ``calls`` calls made in a row without waiting for the GPU, in ns.
+
+    ``wait`` waits for the device, between samples.
+    """
     for _ in range(3):
         body()
     out = []
     for _ in range(samples):
-        torch.cuda.synchronize()
+        wait()
         begin = time.perf_counter_ns()
         for _ in range(calls):
             body()
         out.append((time.perf_counter_ns() - begin) / calls)
-    torch.cuda.synchronize()
+    wait()
     return robust(out)

@@ -14,7 +14,9 @@ import click
 from simcg import __version__
 from simcg.errors import SimcgError
 
-COMMANDS = ("optimize", "compare", "ladder", "workload", "model", "validate")
+COMMANDS = (
+    "optimize", "compare", "ladder", "workload", "model", "validate", "calibrate", "measure",
+)  # fmt: skip
 
 
 class LazyGroup(click.Group):

@@ -87,7 +87,7 @@ class Kernels:
             return self._attention(shape, work)
         if isinstance(shape, AllReduce):
             return self._all_reduce(shape, rows)
-        return self._elementwise(shape, op.kind, op.kernels, rows)
+        return self._elementwise(shape, (op.name, op.kind), op.kernels, rows)
 
     def measured_rows(self, op: Op) -> tuple[float, ...]:
         """The row counts at which a dense op's time was measured; none if it was not."""
@@ -170,9 +170,13 @@ class Kernels:
         compute = self._waves(tiles, 4.0 * TILE * shape.head_dim * keys, rate)
         return self._roofline(compute, self.profile.roofline.attention_compute)
 
-    def _elementwise(self, shape: Elementwise, kind: str, kernels: int, rows: Ints) -> KernelTime:
+    def _elementwise(
+        self, shape: Elementwise, names: tuple[str, ...], kernels: int, rows: Ints
+    ) -> KernelTime:
+        """By the first curve of the op's names: its own, its kind's, that of any other."""
         moved = rows.astype(np.float64) * ((shape.read_bytes + shape.write_bytes) / kernels)
-        curve = self._curves.get(CurveKey("elementwise", kind=kind))
+        own = [self._curves.get(CurveKey("elementwise", kind=name)) for name in names]
+        curve = next((one for one in own if one is not None), None)
         known = curve is not None
         curve = curve or self._curves.get(CurveKey("elementwise"))
         if curve is not None:

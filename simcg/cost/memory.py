@@ -72,6 +72,8 @@ def graph_bytes(buckets: int, model: ReplayModel) -> int:
     """Device bytes of the instantiated graphs of that many buckets."""
     memory = model.profile.memory
     execs = buckets * model.replay.nodes * memory.exec_bytes_per_node.value
+    if memory.exec_bytes_per_graph is not None:
+        execs += buckets * model.replay.segments * memory.exec_bytes_per_graph.value
     return round(execs + memory.first_graph_bytes.value)
 
 

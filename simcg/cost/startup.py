@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from simcg.cost.kernels import Work
 from simcg.cost.step import StepCost
 from simcg.cost.table import ReplayModel
 
+Compiler = Literal["eager", "inductor"]
 WARM_UPS = 2
 """Runs of each shape before its capture, as engines do."""
 
@@ -28,17 +30,15 @@ class Startup:
         return self.capture_ns + self.compile_ns
 
 
-def startup(sizes: tuple[int, ...], model: ReplayModel) -> Startup:
+def startup(sizes: tuple[int, ...], model: ReplayModel, compiler: Compiler = "inductor") -> Startup:
     """Start-up of a ladder with these sizes: weights and kernel compilation excluded.
 
     A bucket costs its warm-ups, the issue of every op once more under capture, and the
-    instantiation of every node. A compiling backend compiles every layer once, and issues the
-    compiled code.
+    instantiation of every node and segment. A compiling backend compiles every layer once, and
+    issues the compiled code.
     """
-    per_layer = model.profile.startup.compile_per_layer.value
-    layers = len(model.forward.layers)
     compiles = (model.backend.compiles and bool(sizes)) or model.fallback.compiles
-    compile_ns = round(per_layer * layers) if compiles else 0
+    compile_ns = _compile_ns(model, compiler) if compiles else 0
     if not sizes:
         return Startup(0, compile_ns)
     rows = np.array(sizes, dtype=np.int64)
@@ -48,5 +48,15 @@ def startup(sizes: tuple[int, ...], model: ReplayModel) -> Startup:
     warm = cost.times(Work(rows, rows, ones, rows * (rows + 1) // 2))
     costs = model.profile.startup
     per_node = costs.capture_per_node.value + costs.instantiate_per_node.value
-    per_bucket = warm.host_ns + round(model.replay.nodes * per_node)
+    per_segment = costs.capture_per_segment.value if costs.capture_per_segment else 0.0
+    recorded = model.replay.nodes * per_node + model.replay.segments * per_segment
+    per_bucket = warm.host_ns + round(recorded)
     return Startup(WARM_UPS * int(warm.ns.sum()) + per_bucket * len(sizes), compile_ns)
+
+
+def _compile_ns(model: ReplayModel, compiler: Compiler) -> int:
+    costs, layers = model.profile.startup, len(model.forward.layers)
+    known = costs.compilers.get(compiler)
+    if known is None:
+        return round(costs.compile_per_layer.value * layers)
+    return round(known.once.value + known.per_layer.value * layers)

@@ -43,7 +43,7 @@ class CurveKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which kernel a curve times: the op's shape, without the rows."""
 
     op: Literal["gemm", "grouped_gemm", "attention", "elementwise"]
-    kind: str = ""  # elementwise: the kind of op, "" for any
+    kind: str = ""  # elementwise: the op's name or kind, "" for any
     k: int = 0
     n: int = 0
     experts: int = 0
@@ -180,22 +180,45 @@ class Roofline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 _require_rate(name, getattr(self, name))
 
 
-class GraphMemory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Device bytes: of the first graph in a process, per node of an instantiated graph."""
+class GraphMemory(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Device bytes: of the first graph in a process, per node of an instantiated graph.
+
+    ``exec_bytes_per_graph``: of an instantiated graph beside its nodes.  ``small_segment_bytes``,
+    ``large_segment_bytes``: what the caching allocator reserves for one tensor of a few KiB, and
+    for one of 2 MiB.
+    """
 
     first_graph_bytes: Figure
     exec_bytes_per_node: Figure
+    exec_bytes_per_graph: Figure | None = None
+    small_segment_bytes: Figure | None = None
+    large_segment_bytes: Figure | None = None
 
 
-class Startup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Capture costs in ns: per node beside the dispatch of its op, and the compiler's per layer."""
+class CompileCost(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a compiler takes in ns: ``once``, imports included, and ``per_layer``."""
+
+    once: Figure
+    per_layer: Figure
+
+
+class Startup(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Capture costs in ns: per node beside the dispatch of its op, and the compiler's per layer.
+
+    ``capture_per_segment``: of each graph of a bucket beside its nodes.  ``compilers``: measured
+    by name; where there are none, ``compile_per_layer`` speaks for all.
+    """
 
     capture_per_node: Figure
     instantiate_per_node: Figure
     compile_per_layer: Figure
+    capture_per_segment: Figure | None = None
+    compilers: dict[Literal["eager", "inductor"], CompileCost] = {}
 
 
-class HardwareProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
+class HardwareProfile(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, dict=True
+):
     """One GPU with its host. ``environment`` says what it was measured on, as text.
 
     ``transfer``: by op, one sigma (as a share) of what a kernel is off whose time is transferred

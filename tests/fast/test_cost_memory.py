@@ -54,7 +54,10 @@ def test_the_pool_grows_with_the_ceiling_alone(
     whole = ladder_memory(sizes, 0, 1, model)
     top = ladder_memory(sizes[-1:], 0, 1, model)
     assert (whole.live, whole.reserved) == (top.live, top.reserved)
-    per_bucket = model.replay.nodes * model.profile.memory.exec_bytes_per_node.value
+    memory = model.profile.memory
+    per_graph = memory.exec_bytes_per_graph.value if memory.exec_bytes_per_graph else 0
+    per_bucket = model.replay.nodes * memory.exec_bytes_per_node.value
+    per_bucket += model.replay.segments * per_graph
     assert whole.device - top.device == pytest.approx((len(sizes) - 1) * per_bucket, abs=1)
 
 
@@ -114,14 +117,20 @@ def test_a_bucket_costs_two_runs_one_capture_and_its_nodes(name: str) -> None:
     times = StepCost(model.forward, model.profile, issued).times(one_request([size]))
     costs = model.profile.startup
     per_node = costs.capture_per_node.value + costs.instantiate_per_node.value
-    expected = 2 * int(times.ns[0]) + times.host_ns + round(model.replay.nodes * per_node)
+    per_segment = costs.capture_per_segment.value if costs.capture_per_segment else 0
+    recorded = model.replay.nodes * per_node + model.replay.segments * per_segment
+    expected = 2 * int(times.ns[0]) + times.host_ns + round(recorded)
     assert startup((size,), model).capture_ns == expected
 
 
 def test_only_what_compiles_pays_for_a_compiler_and_once() -> None:
     """tc_piecewise with any bucket, or a compiled fallback always: so much a layer, once."""
-    per_layer = load_profile("h200").startup.compile_per_layer.value
-    once = round(len(FORWARD.layers) * per_layer)
+    costs = load_profile("h200").startup
+    cost = costs.compilers.get("inductor")
+    once = round(
+        (cost.once.value if cost else 0)
+        + len(FORWARD.layers) * (cost.per_layer if cost else costs.compile_per_layer).value
+    )
     for sizes in ((), (64,), (64, 128, 256)):
         assert startup(sizes, MODELS["tc_piecewise"]).compile_ns == (once if sizes else 0)
         assert startup(sizes, MODELS["breakable"]).compile_ns == 0

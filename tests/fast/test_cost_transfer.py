@@ -39,7 +39,8 @@ def roofline_errors(op: str) -> Floats:
     for curve in (c for c in H200.curves if c.key.op == op):
         x, y = np.meshgrid(np.array(curve.x), np.array(curve.y or (1.0,)), indexing="ij")
         out.append(PRICE.roofline_ns(curve.key, x.ravel(), y.ravel()) / np.array(curve.ns) - 1)
-    return np.abs(np.concatenate(out))
+    errors: Floats = np.abs(np.concatenate(out))
+    return errors
 
 
 def keys_of(model: str) -> set[CurveKey]:
@@ -83,7 +84,7 @@ def test_a_common_factor_is_carried_over(factor: float, log_k: int, log_n: int) 
 def test_a_transferred_time_says_that_it_is_fitted_and_how_far_off(shape: Shape) -> None:
     """Never called measured, with the sigma that holding out curves one at a time found."""
     found = PRICE.time(op_of(shape), rows_work([1, 100, 8192]))
-    op = {Gemm: "gemm", GroupedGemm: "grouped_gemm", Attention: "attention"}[type(shape)]  # type: ignore[index]  # the three above
+    op = {Gemm: "gemm", GroupedGemm: "grouped_gemm", Attention: "attention"}[type(shape)]
     assert found.provenance == "fitted"
     assert found.relative_spread == pytest.approx(H200.transfer[op].value, rel=1e-6)
     assert PRICE.measured_rows(op_of(shape)) == ()

@@ -1,0 +1,105 @@
+"""Kernel time curves: products, grouped products, attention, element-wise ops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+import torch
+
+from real_gpu.calibrate.issue import Bench
+from real_gpu.calibrate.plan import curve_name
+from real_gpu.calibrate.timing import Pace, graph_ns
+from simcg.model.architecture import Architecture
+from simcg.model.ops import Attention, Elementwise, Gemm, GroupedGemm, Op
+
+Section = dict[str, Any]
+"""``key``: fields of a CurveKey; ``x``: where it was timed; ``ns`` and ``spread_ns`` there."""
+
+FLOPS, BYTES = 6e8, 4e6  # about what a GPU does in a microsecond: only to size the graphs
+TOKENS = [1, 16, 64, 128, 256, 512, 1024, 2048, 4096, 8192]
+KEYS = [8, 32, 128, 512, 1024, 2048, 4096, 8192, 16384, 65536]
+
+
+def _section(key: dict[str, object], points: Iterable[tuple[object, float, float]]) -> Section:
+    at, median, spread = zip(*points, strict=True)
+    return {
+        "key": key,
+        "x": list(at),
+        "ns": [round(v) for v in median],
+        "spread_ns": [max(1, round(v)) for v in spread],
+    }
+
+
+def gemm(bench: Bench, shape: Gemm, rows: list[int], pace: Pace) -> Section:
+    """A product over its rows, weights rotated past L2."""
+    matrices = bench.matrices(shape)
+    points = []
+    for r in rows:
+        work = max(2 * r * shape.k * shape.n / FLOPS, 2 * shape.k * shape.n / BYTES)
+        timed = graph_ns(bench.gemm(matrices, r), max(3.0, work), pace)
+        points.append((r, *timed))
+    return _section({"op": "gemm", "k": shape.k, "n": shape.n}, points)
+
+
+def grouped(bench: Bench, shape: GroupedGemm, rows: list[int], pace: Pace) -> Section:
+    """A grouped product over the rows before they are routed."""
+    weight = bench.experts(shape)
+    points = []
+    for r in rows:
+        routed = r * shape.top_k
+        touched = 2 * min(shape.experts, routed) * shape.k * shape.n
+        work = max(2 * routed * shape.k * shape.n / FLOPS, touched / BYTES, 8.0)
+        calls = bench.grouped(shape, weight, r, draws=8 if work < 200 else 4)
+        points.append((r, *graph_ns(calls, work, pace)))
+    key = {"experts": shape.experts, "top_k": shape.top_k, "k": shape.k, "n": shape.n}
+    return _section({"op": "grouped_gemm", **key}, points)
+
+
+def attention(
+    bench: Bench, shape: Attention, tokens: list[int], keys: list[int], pace: Pace
+) -> Section:
+    """Attention over a grid of query tokens and mean keys per query without a window.
+
+    Fewer mean keys than half the tokens are several requests without context; more are one with
+    context. x is [tokens, pairs] as they came out.
+    """
+    points: list[tuple[object, float, float]] = []
+    for n in tokens:
+        for mean in keys:
+            requests = max(1, round(n / (2 * mean)))
+            query = n // requests
+            context = max(0, mean - query // 2)
+            pairs = requests * query * (context + (query + 1) / 2)
+            guess = max(5.0, 4 * shape.heads * shape.head_dim * pairs / FLOPS)
+            calls = bench.attention(shape, requests, query, context)
+            points.append(([query * requests, round(pairs)], *graph_ns(calls, guess, pace)))
+    key: dict[str, object] = {"heads": shape.heads, "kv_heads": shape.kv_heads}
+    key |= {"head_dim": shape.head_dim, "window": shape.window or 0}
+    return _section({"op": "attention", **key}, points)
+
+
+def elementwise(bench: Bench, arch: Architecture, op: Op, rows: list[int], pace: Pace) -> Section:
+    """An element-wise op over the bytes that one of its kernels moves."""
+    if not isinstance(op.shape, Elementwise):
+        raise TypeError(f"{op.name} is not element-wise")
+    row_bytes = (op.shape.read_bytes + op.shape.write_bytes) / op.kernels
+    points = []
+    for r in rows:
+        call = bench.small(arch, op, r)
+        median, spread = graph_ns([call], max(2.0, r * row_bytes / BYTES), pace)
+        points.append((r * row_bytes, median / op.kernels, spread / op.kernels))
+    return _section({"op": "elementwise", "kind": curve_name(op)}, points)
+
+
+def multiply(bench: Bench, powers: Iterable[int], pace: Pace) -> Section:
+    """The stand-in for element-wise kernels without a curve: two reads and a write."""
+    points = []
+    for power in powers:
+        elements = max(64, (1 << power) // 6)
+        a, b = bench.rows(2, elements)
+        out = torch.empty_like(a)
+        timed = graph_ns([partial(torch.mul, a, b, out=out)], 2.0, pace)
+        points.append((6 * elements, *timed))
+    return _section({"op": "elementwise", "kind": ""}, points)

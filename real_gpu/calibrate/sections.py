@@ -1,0 +1,133 @@
+"""All measurements in order, each with the seconds that it may take on an H200."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+
+from real_gpu.backends.piecewise.compilers import CompilerName
+from real_gpu.calibrate import curves, gaps, host, startup
+from real_gpu.calibrate.issue import Bench
+from real_gpu.calibrate.plan import (
+    Shapes,
+    coarse_rows,
+    curve_name,
+    few,
+    fine_rows,
+    middle_rows,
+    shapes_of,
+)
+from real_gpu.calibrate.timing import CAREFUL, QUICK, Pace
+from real_gpu.graphs.device import GraphDevice
+from simcg.model.architecture import Architecture
+from simcg.model.ops import Attention
+
+LOGIT_ROWS = [1, 2, 4, 8, 16, 32, 64, 128]
+BYTE_ROWS = [1, 4, 16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096,
+             6144, 8192]  # fmt: skip
+GAP_ROWS = [16, 64, 128]
+FEW_TOKENS, FEW_KEYS = [1, 64, 256, 1024, 4096], [32, 128, 512, 2048, 8192]
+CHAINS = [1024, 4096, 16384]
+REPLAYED = [1, 4, 16, 64, 256, 512, 1024, 2048, 4096, 8192, 16384]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One measurement: its name in the raw file, what it may take, and the call."""
+
+    name: str
+    budget_s: float
+    measure: Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What every section needs."""
+
+    models: Sequence[Architecture]
+    device: GraphDevice
+    quick: bool
+
+    @property
+    def pace(self) -> Pace:
+        """How long a point may take."""
+        return QUICK if self.quick else CAREFUL
+
+    @property
+    def bench(self) -> Bench:
+        """Buffers in bf16 on the GPU."""
+        return Bench(self.device.device, torch.bfloat16)
+
+    def rows(self, grid: list[int]) -> list[int]:
+        """The grid, or three of its points."""
+        return few(grid) if self.quick else grid
+
+
+def sections(job: Job) -> list[Section]:
+    """The first must see the first graph of the process; dispatch is measured twice, as hosts
+    are noisy.
+    """
+    shapes = shapes_of(job.models)
+    kinds = {arch.layer_kinds[0].moe: arch for arch in reversed(job.models)}
+    first = job.models[0]
+    samples = 5 if job.quick else 25
+    dispatch = partial(_dispatch, list(kinds.values()), job.device.device, samples)
+    depths = (1, 2) if job.quick else (2, 8, 2)
+    compilers: tuple[tuple[CompilerName, float], ...] = (("eager", 10), ("inductor", 50))
+    return [
+        Section("chains", 6, partial(startup.chains, job.rows(CHAINS))),
+        Section("allocator", 1, startup.allocator),
+        Section("dispatch", 6, dispatch),
+        Section("launch_latency", 1, partial(host.launch_latency, 20 if job.quick else 200)),
+        Section("replay", 6, partial(host.replay, job.rows(REPLAYED))),
+        Section("backends", 8, partial(startup.backends, first, job.device, depths[:2])),
+        Section("gaps", 8, partial(gaps.gaps, job.bench, first, job.rows(GAP_ROWS), job.pace)),
+        *_curve_sections(job, shapes),
+        Section("dispatch again", 3, dispatch),
+        *(
+            Section(f"compiled {name}", seconds,
+                    partial(startup.compiled, first, job.device, name, depths))
+            for name, seconds in compilers
+        ),
+    ]  # fmt: skip
+
+
+def _dispatch(
+    models: list[Architecture], device: torch.device, samples: int
+) -> dict[str, dict[str, host.Figure]]:
+    return {arch.name: host.dispatch(arch, device, samples) for arch in models}
+
+
+def _curve_sections(job: Job, shapes: Shapes) -> list[Section]:
+    bench, pace, out = job.bench, job.pace, []
+    for products, grid, seconds in (
+        (shapes.gemms, fine_rows(), 7.0),
+        (shapes.spread_gemms[: 2 if job.quick else None], coarse_rows(), 1.5),
+        (shapes.logits, LOGIT_ROWS, 0.8),
+    ):
+        for one in products:
+            call = partial(curves.gemm, bench, one, job.rows(grid), pace)
+            out.append(Section(f"gemm {one.k}x{one.n}", seconds, call))
+    for grouped in shapes.grouped:
+        name = f"grouped {grouped.top_k}/{grouped.experts} {grouped.k}x{grouped.n}"
+        call = partial(curves.grouped, bench, grouped, job.rows(middle_rows()), pace)
+        out.append(Section(name, 6, call))
+    grids: tuple[tuple[tuple[Attention, ...], list[int], list[int], float], ...] = (
+        (shapes.attentions, curves.TOKENS, curves.KEYS, 6.0),
+        (shapes.spread_attentions, FEW_TOKENS, FEW_KEYS, 1.5),
+    )
+    for attentions, tokens, keys, seconds in grids:
+        for shape in attentions:
+            heads = f"{shape.heads}/{shape.kv_heads}/{shape.head_dim}/{shape.window}"
+            axes = job.rows(tokens), job.rows(keys)
+            call = partial(curves.attention, bench, shape, *axes, pace)
+            out.append(Section(f"attention {heads}", seconds, call))
+    powers = job.rows(list(range(10, 31)))
+    out.append(Section("elementwise", 1, partial(curves.multiply, bench, powers, pace)))
+    for arch, op in shapes.elementwise:
+        call = partial(curves.elementwise, bench, arch, op, job.rows(BYTE_ROWS), pace)
+        out.append(Section(f"elementwise {curve_name(op)}", 1, call))
+    return out

@@ -1,0 +1,233 @@
+"""From measurements to a profile, and what a calibration measures for which models."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from real_gpu.calibrate.plan import DEFAULT_MODELS, coarse_rows, fine_rows, middle_rows, shapes_of
+from real_gpu.calibrate.profile import build_profile, profile_name
+from simcg.backend import BACKENDS
+from simcg.cost.kernels import Kernels
+from simcg.cost.step import StepCost
+from simcg.errors import SimcgError
+from simcg.hardware.catalog import load_profile, profile_names
+from simcg.hardware.match import profile_matches
+from simcg.hardware.profile import HardwareProfile, decode_profile
+from simcg.model.architecture import Architecture
+from simcg.model.catalog import architecture_named, model_names
+from simcg.model.forward import forward_pass
+from simcg.model.lean import lean_pass
+from simcg.model.ops import Attention, Gemm, GroupedGemm
+from tests.calibrations import made_raw
+from tests.cost_laws import rows_work
+from tests.costs import figures, one_request
+
+MODELS = [architecture_named(name) for name in DEFAULT_MODELS]
+RAW = made_raw(MODELS)
+PROFILE = build_profile(RAW, "h200")
+
+
+def without(*sections: str, error: str | None = None) -> dict[str, Any]:
+    """The measurements without these sections, or with an error in their place."""
+    raw = copy.deepcopy(RAW)
+    for name in sections:
+        del raw["sections"][name]
+        if error is not None:
+            raw["sections"][name] = {"error": error, "where": "somewhere"}
+    return raw
+
+
+def test_a_layer_more_tells_what_a_break_and_a_piece_cost() -> None:
+    """Breakable: 40 us a layer, 4 of them the launch of 11 nodes; tc_piecewise 7 us more."""
+    assert PROFILE.host.break_body.value == 36_000
+    assert PROFILE.host.piece.value == 7_000
+    assert [f.value for f in PROFILE.host.replay] == [3000, 5000, 9000]
+
+
+def test_dispatch_is_the_middle_of_both_times() -> None:
+    """Kinds at 10, 11, 12 .. us, 0.4 us more the second time; others as the small kernels."""
+    dispatch = PROFILE.host.dispatch
+    assert dispatch["norm"].value == 12_200
+    assert dispatch["norm"].spread == 200
+    assert dispatch["moe_combine"].value == 21_200
+    small = sorted(dispatch[kind].value for kind in ("norm", "rotary", "kv_write", "activation"))
+    assert dispatch[""].value == (small[1] + small[2]) / 2
+
+
+def test_compiled_code_is_a_layer_less_its_break_over_its_kernels() -> None:
+    """93 us a layer, of them 16.2 attention and 11.2 copy, over 11 kernels."""
+    assert PROFILE.host.compiled_dispatch.value == round((93_000 - 16_200 - 11_200) / 11, 1)
+    assert PROFILE.host.compiled_dispatch.provenance == "measured"
+
+
+def test_gaps_are_medians_over_rows_and_never_negative() -> None:
+    """Noise below zero is none; the spread is half the range."""
+    gaps = PROFILE.gaps
+    assert (gaps.node.value, gaps.node.spread) == (650, 50)
+    assert (gaps.stream.value, gaps.after_break.value) == (1000, 2000)
+    assert gaps.graph_start.value == 0
+
+
+def test_capture_is_split_into_issue_nodes_and_segments() -> None:
+    """340 us a layer of full, 200 of them issue, over 12 nodes, instantiation 5.5 us a node apart;
+    50 us more for a segment more.
+    """
+    startup = PROFILE.startup
+    assert startup.instantiate_per_node.value == 5500
+    assert startup.capture_per_node.value == round(140_000 / 12 - 5500, 1)
+    assert startup.capture_per_segment is not None
+    assert startup.capture_per_segment.value == 50_000
+
+
+def test_compilers_cost_once_and_per_layer() -> None:
+    """From the last two depths a layer; what the first compilation took beside its layers once."""
+    eager, inductor = (PROFILE.startup.compilers[name] for name in ("eager", "inductor"))
+    assert (eager.once.value, eager.per_layer.value) == (900e6, 40e6)
+    assert (inductor.once.value, inductor.per_layer.value) == (9000e6, 200e6)
+    assert PROFILE.startup.compile_per_layer == inductor.per_layer
+
+
+def test_memory_of_small_graphs_is_more_than_their_nodes() -> None:
+    """2 KiB a node in a long graph, 5,000 bytes a graph beside that; segments of the allocator."""
+    memory = PROFILE.memory
+    assert memory.exec_bytes_per_node.value == 2048
+    assert memory.exec_bytes_per_graph is not None
+    assert memory.exec_bytes_per_graph.value == 5000
+    assert memory.small_segment_bytes is not None
+    assert memory.large_segment_bytes is not None
+    assert (memory.small_segment_bytes.value, memory.large_segment_bytes.value) == (
+        2 << 20, 20 << 20,
+    )  # fmt: skip
+
+
+def test_a_built_profile_prices_every_backend_and_survives_a_round_trip() -> None:
+    """Encoded and read it is the same; every default model has a time under every backend."""
+    assert decode_profile(msgspec.json.encode(PROFILE), "test") == PROFILE
+    for arch in MODELS:
+        for backend in BACKENDS.values():
+            times = StepCost(lean_pass(arch), PROFILE, backend).times(one_request([1, 300, 8192]))
+            assert (times.ns > 0).all()
+
+
+def test_nothing_is_fitted_but_the_errors_of_transfers() -> None:
+    """No figure of a calibration is solved for on a whole forward."""
+    for path, figure in figures(PROFILE).items():
+        assert figure.provenance != "fitted" or path.startswith("transfer"), path
+
+
+@pytest.mark.parametrize("arch", MODELS, ids=lambda arch: arch.name)
+def test_every_kernel_of_the_default_models_is_timed(arch: Architecture) -> None:
+    """Each op of the lean forward and the logits has a measured curve of its own."""
+    kernels, work = Kernels(PROFILE), rows_work([1, 700, 8192])
+    logits = forward_pass(arch, dtype="bf16").tail[-1]
+    for op in (*lean_pass(arch).numbered[0], logits):
+        assert kernels.time(op, work).provenance == "measured", op.name
+
+
+def test_a_name_goes_before_its_kind() -> None:
+    """Where one kind has kernels that differ, an op is priced by the curve of its own name."""
+    named = {c.key.kind: c for c in PROFILE.curves if c.key.op == "elementwise"}
+    slow = msgspec.structs.replace(named["qk_norm"], ns=(9000, 90_000))
+    curves = tuple(slow if c is named["qk_norm"] else c for c in PROFILE.curves)
+    kernels = Kernels(msgspec.structs.replace(PROFILE, curves=curves))
+    layer = {op.name: op for op in lean_pass(MODELS[0]).layers[0]}
+    assert kernels.time(layer["qk_norm"], rows_work([1])).ns[0] >= 9000
+    assert kernels.time(layer["input_norm"], rows_work([1])).ns[0] < 2000
+
+
+@pytest.mark.parametrize("name", ["backends", "gaps", "dispatch again", "elementwise"])
+def test_a_needed_section_that_failed_is_named_with_its_reason(name: str) -> None:
+    """One line: the section and what went wrong, or that it is not there."""
+    with pytest.raises(SimcgError, match=f"section {name}: got 'OutOfMemoryError: 2 GiB'"):
+        build_profile(without(name, error="OutOfMemoryError: 2 GiB"), "h200")
+    with pytest.raises(SimcgError, match=f"section {name}: got 'not measured'"):
+        build_profile(without(name), "h200")
+
+
+def test_a_curve_that_failed_is_left_out() -> None:
+    """And its kernel is then transferred from the others."""
+    profile = build_profile(without("gemm 4096x6144", error="no memory"), "h200")
+    assert len(profile.curves) == len(PROFILE.curves) - 1
+    qkv = next(op for op in lean_pass(MODELS[0]).layers[0] if op.name == "qkv")
+    assert Kernels(profile).time(qkv, rows_work([64])).provenance == "fitted"
+
+
+def test_without_a_compiler_its_figures_are_not_called_measured() -> None:
+    """Published compile time, assumed dispatch; everything else as before."""
+    profile = build_profile(without("compiled inductor", error="no gcc"), "h200")
+    assert profile.startup.compile_per_layer.provenance == "published"
+    assert profile.host.compiled_dispatch.provenance == "assumed"
+    assert set(profile.startup.compilers) == {"eager"}
+
+
+def test_measurements_of_another_version_are_refused() -> None:
+    """They would be read wrongly."""
+    with pytest.raises(SimcgError, match="raw measurements, version: got 1, expected 2"):
+        build_profile({**RAW, "version": 1}, "h200")
+
+
+def test_a_gpu_without_a_data_sheet_gets_the_rates_that_were_measured() -> None:
+    """The fastest product and the fastest stream are its peaks, and shares are of them."""
+    profile = build_profile(RAW, "rtx-9090")
+    assert profile.gpu.peak_flops["bf16"].provenance == "measured"
+    assert 0 < profile.roofline.compute.value <= 1
+    assert profile.gpu.memory_bandwidth.value == pytest.approx(1e8 / 35e-6, rel=0.01)
+    assert profile.gpu.link_bandwidth.provenance == "assumed"
+
+
+@pytest.mark.parametrize(
+    ("gpu", "name"),
+    [("NVIDIA H200", "h200"), ("NVIDIA H100 80GB HBM3", "h100"), ("NVIDIA A100-SXM4-80GB", "a100"),
+     ("NVIDIA GB200", "gb200"), ("NVIDIA GeForce RTX 4090", "geforce-rtx-4090")],
+)  # fmt: skip
+def test_profiles_are_named_after_their_gpu(gpu: str, name: str) -> None:
+    """As the data sheets are, where there is one."""
+    assert profile_name(gpu) == name
+
+
+@pytest.mark.parametrize("model", model_names())
+def test_other_models_are_planned_whole(model: str) -> None:
+    """Whatever model is asked for, all its products and attentions are in the plan."""
+    arch = architecture_named(model)
+    shapes = shapes_of([arch])
+    planned = {*shapes.gemms, *shapes.grouped, *shapes.attentions}
+    used = {
+        op.shape
+        for op in lean_pass(arch).numbered[0]
+        if isinstance(op.shape, Gemm | GroupedGemm | Attention)
+    }
+    assert used == planned
+    assert not used & {*shapes.spread_gemms, *shapes.spread_attentions}
+    if model in DEFAULT_MODELS:
+        everything = shapes_of(MODELS)
+        assert used <= {*everything.gemms, *everything.grouped, *everything.attentions}
+
+
+def test_grids_see_tile_edges_from_both_sides() -> None:
+    """The fine grid has every multiple of 64 up to 1,024 and the row after it; all reach 8,192."""
+    fine = set(fine_rows())
+    assert all({edge, edge + 1} <= fine for edge in range(64, 1025, 64))
+    for grid in (fine_rows(), middle_rows(), coarse_rows()):
+        assert grid == sorted(set(grid))
+        assert (grid[0], grid[-1]) == (1, 8192)
+    assert set(coarse_rows()) <= fine
+
+
+@given(st.sampled_from(profile_names()))
+def test_a_profile_matches_its_own_gpu_alone(name: str) -> None:
+    """None for its GPU, in any case; both names for every other one."""
+    profile: HardwareProfile = load_profile(name)
+    for other in profile_names():
+        said = profile_matches(profile, f"NVIDIA {other.upper()}")
+        assert (said is None) == (other == name)
+        if said is not None:
+            assert name in said
+            assert other.upper() in said
+    assert profile_matches(PROFILE, "nvidia h200") is None
+    assert profile_matches(PROFILE, "NVIDIA H200 NVL") is None
