@@ -51,7 +51,7 @@ def roofline(curves: Sequence[Curve], gpu: Gpu) -> Roofline:
         if not values:
             return Figure(0.5, "assumed", "no such kernel was measured")
         text = f"median over the measured curves: {what}"
-        return Figure(round(statistics.median(values), 3), "assumed", text)
+        return Figure(float(f"{statistics.median(values):.3g}"), "assumed", text)
 
     smallest = min(min(c.ns) for c in curves if c.key.op == "elementwise")
     return Roofline(

@@ -28,6 +28,7 @@ from simcg.model.ops import Attention
 LOGIT_ROWS = [1, 2, 4, 8, 16, 32, 64, 128]
 BYTE_ROWS = [1, 4, 16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096,
              6144, 8192]  # fmt: skip
+POWERS = list(range(10, 31))  # of two: bytes that a multiplication moves
 GAP_ROWS = [16, 64, 128]
 FEW_TOKENS, FEW_KEYS = [1, 64, 256, 1024, 4096], [32, 128, 512, 2048, 8192]
 CHAINS = [1024, 4096, 16384]
@@ -125,7 +126,7 @@ def _curve_sections(job: Job, shapes: Shapes) -> list[Section]:
             axes = job.rows(tokens), job.rows(keys)
             call = partial(curves.attention, bench, shape, *axes, pace)
             out.append(Section(f"attention {heads}", seconds, call))
-    powers = job.rows(list(range(10, 31)))
+    powers = job.rows(POWERS)
     out.append(Section("elementwise", 1, partial(curves.multiply, bench, powers, pace)))
     for arch, op in shapes.elementwise:
         call = partial(curves.elementwise, bench, arch, op, job.rows(BYTE_ROWS), pace)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,21 +17,25 @@ torch = pytest.importorskip("torch", reason="real_gpu needs torch")
 
 import real_gpu.models.decoder  # noqa: E402
 from real_gpu.calibrate import __main__ as program  # noqa: E402
-from real_gpu.calibrate import startup  # noqa: E402
+from real_gpu.calibrate import curves, plan, sections, startup  # noqa: E402
 from real_gpu.calibrate.host import Stopwatch, dispatch, watched  # noqa: E402
 from real_gpu.calibrate.issue import Bench  # noqa: E402
 from real_gpu.calibrate.profile import build_profile  # noqa: E402
-from real_gpu.calibrate.sections import Section  # noqa: E402
+from real_gpu.calibrate.sections import Job, Section  # noqa: E402
 from real_gpu.calibrate.small import thin  # noqa: E402
+from real_gpu.calibrate.timing import Pace  # noqa: E402
 from real_gpu.graphs.cpu import RecordingCpuDevice  # noqa: E402
+from simcg.cost.kernels import Kernels  # noqa: E402
 from simcg.model.architecture import Architecture  # noqa: E402
 from simcg.model.catalog import architecture_named  # noqa: E402
 from simcg.model.lean import lean_pass  # noqa: E402
 from simcg.model.ops import Attention, Gemm, GroupedGemm  # noqa: E402
+from tests.cost_laws import rows_work  # noqa: E402
 from tests.decoders import FAMILIES  # noqa: E402
 
 CPU = torch.device("cpu")
 QWEN = architecture_named("qwen3-8b")
+CURVES = ("gemm ", "grouped ", "attention ", "elementwise")
 
 
 @pytest.fixture(autouse=True)
@@ -194,3 +199,39 @@ def test_marks_follow_each_other() -> None:
     assert [call(i) for i in range(5)] == [1, 2, 3, 4, 5]
     assert all(a <= b for a, b in pairwise([begin, *watch.marks]))
     assert len(watch.marks) == 5
+
+
+def once(calls: Any, _guess_us: float, _pace: Pace) -> tuple[float, float]:
+    """In the place of a GPU's clock: a thousandth of the wall time of one call."""
+    begin = time.perf_counter_ns()
+    calls[-1]()
+    return (time.perf_counter_ns() - begin) / 1e3, 1.0
+
+
+def test_every_planned_curve_is_measured_and_ends_in_the_profile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The curve sections of small models, timed by the wall: one curve each, on its grid."""
+    monkeypatch.setattr(curves, "graph_ns", once)
+    monkeypatch.setattr(plan, "SPREAD_GEMMS", (Gemm(16, 48),))
+    monkeypatch.setattr(plan, "SPREAD_ATTENTIONS", ())
+    monkeypatch.setattr(sections, "FEW_TOKENS", [1, 8])
+    monkeypatch.setattr(curves, "TOKENS", [1, 8, 16])
+    monkeypatch.setattr(curves, "KEYS", [8, 16, 24])
+    for grid in ("fine_rows", "middle_rows", "coarse_rows"):
+        monkeypatch.setattr(sections, grid, lambda: [1, 4, 9])
+    monkeypatch.setattr(sections, "BYTE_ROWS", [1, 4, 9])
+    monkeypatch.setattr(sections, "POWERS", [10, 12, 16])
+    job = Job(FAMILIES, RecordingCpuDevice(), quick=True)
+    monkeypatch.setattr(Job, "bench", Bench(CPU, torch.float32))
+    work = [s for s in sections.sections(job) if s.name.startswith(CURVES)]
+    results, _ = program.measure(work)
+    assert not {name: r["error"] for name, r in results.items() if "error" in r}
+    raw = made_raw(FAMILIES)
+    raw["sections"] = {n: s for n, s in raw["sections"].items() if not n.startswith(CURVES)}
+    profile = build_profile({**raw, "sections": {**raw["sections"], **results}}, "h200")
+    assert len(profile.curves) == len(work)
+    kernels = Kernels(profile)
+    for arch in FAMILIES:
+        for op in lean_pass(arch).numbered[0]:
+            assert kernels.time(op, rows_work([1, 9])).provenance == "measured"
