@@ -81,7 +81,7 @@ def capture_cell(
     of: Predictor, backend: BackendName, compiler: Compiler, bucket: int
 ) -> CaptureCell:
     """As predicted; the compiler's time only in the largest bucket, which comes first."""
-    took = of.startup(backend, bucket)
+    took = of.startup(backend, compiler, bucket)
     return CaptureCell(
         model=MODEL, backend=backend, compiler=compiler, bucket=bucket, slots=0,
         warm_up_ns=took.capture_ns // 2, capture_ns=took.capture_ns - took.capture_ns // 2,
@@ -89,7 +89,15 @@ def capture_cell(
     )  # fmt: skip
 
 
-SIZES = (16, 64, 100, 1000, 4096)
+def _sizes() -> tuple[int, ...]:
+    """Three row counts that calibration timed, about 16, 64 and 4,096, and two that it did not."""
+    timed = sorted(predictor().timed_rows())
+    known = {min((abs(n - at), n) for n in timed)[1] for at in (16, 64, 4096)}
+    others = {next(n for n in range(at, 8192) if n not in timed) for at in (100, 1000)}
+    return tuple(sorted(known | others))
+
+
+SIZES = _sizes()
 
 
 def memory_cell(of: Predictor, backend: BackendName, compiler: Compiler) -> MemoryCell:

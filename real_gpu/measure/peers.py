@@ -13,6 +13,7 @@ import torch
 from real_gpu.backends.breakable import breakable
 from real_gpu.backends.breaks import eager_on_graph
 from real_gpu.graphs.device import GraphDevice
+from real_gpu.graphs.pool import CudaPool
 from real_gpu.measure.runner import Emit
 from simcg.ladder import Bucket
 from simcg.runs.schema import PeerCell
@@ -155,11 +156,13 @@ def _package(program: Program) -> _Ready | None:
         for _ in range(WARM_UPS):
             _with_out_parameters(program, _into)
     torch.cuda.synchronize()
-    graph = package.BreakableCUDAGraph(torch.cuda.graph_pool_handle())
+    pool = CudaPool(torch.cuda.graph_pool_handle(), torch.cuda.current_device())
+    graph = package.BreakableCUDAGraph(pool.handle)
     begin = time.perf_counter_ns()
     with package.breakable_graph(graph, stream=stream):
         _with_out_parameters(program, step)
-    return _Ready(graph.replay, time.perf_counter_ns() - begin, -1)
+    capture_ns = time.perf_counter_ns() - begin
+    return _Ready(graph.replay, capture_ns, pool.reserved())
 
 
 def _alternate(

@@ -110,7 +110,7 @@ def peers_table(peers: Sequence[PeerCell]) -> Table:
             (
                 p.program, p.contender, str(len(p.replay_ns)), f"{median(p.replay_ns) / 1e3:.1f}",
                 f"{median(p.replay_ns) / base[p.program]:.3f}" if p.program in base else "-",
-                f"{p.capture_ns / 1e6:.1f}", size(p.pool) if p.pool >= 0 else "-",
+                f"{p.capture_ns / 1e6:.1f}", size(p.pool),
             )
             for p in peers
         ],

@@ -167,7 +167,7 @@ class _Model:
 
     def capture(self, cell: CaptureCell) -> list[Compared]:
         """Warm-ups and capture of a bucket; the compiler's time where it was paid."""
-        predicted = self.predictor.startup(cell.backend, cell.bucket)
+        predicted = self.predictor.startup(cell.backend, cell.compiler, cell.bucket)
         backend, label = _backend(cell.backend, cell.compiler), f"T={cell.bucket}"
 
         def one(kind: Kind, ns: int, measured: int) -> Compared:

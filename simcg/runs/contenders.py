@@ -74,9 +74,10 @@ def contenders(
     contest = _Contest(scenario, traffic, table)
     guard = scenario.engine.admission
     ours = []
+    bare = tuple(rival.name for rival in rivals if not rival.sizes)
     for rival in rivals:
         if rival.sizes:  # the best of no graphs is no graphs
-            ours.append(contest.best(f"simcg as {rival.name}", rival, (rival.name,)))
+            ours.append(contest.best(f"simcg as {rival.name}", rival, (rival.name, *bare)))
     usual = _rival("sglang", scenario)
     ours.append(contest.research("simcg research", len(usual.sizes), tuple(names)))
     if "sglang" in names:

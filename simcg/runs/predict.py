@@ -20,6 +20,7 @@ from simcg.model.activations import peak_activation_bytes
 from simcg.model.architecture import Architecture
 from simcg.model.lean import lean_pass
 from simcg.model.ops import ForwardPass, Gemm, GroupedGemm, Op, Shape
+from simcg.runs.schema import Compiler
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +81,10 @@ class Predictor:
             )
         ]
 
-    def startup(self, backend: str, bucket: int) -> Startup:
+    def startup(self, backend: str, compiler: Compiler, bucket: int) -> Startup:
         """Capture of one bucket with its warm-ups, and the compiler's time of a whole ladder."""
-        return startup((bucket,), self.model(backend))
+        model = self.model(backend)
+        return startup((bucket,), model, compiler) if compiler else startup((bucket,), model)
 
     def eager_peak_bytes(self, tokens: int) -> int:
         """The most activations alive at once in one eager step."""

@@ -210,7 +210,7 @@ class DecisionCell(Cell, frozen=True, forbid_unknown_fields=True, kw_only=True, 
 class PeerCell(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="peer"):
     """One way to replay a program with breaks; the i-th replays of all ways alternate.
 
-    ``program``: what is replayed; ``contender``: by what. ``pool`` -1 where it cannot be told.
+    ``program``: what is replayed; ``contender``: by what. ``pool``: bytes it has reserved.
     ``equal``: every replay gave eager's bits.
     """
 
@@ -218,7 +218,7 @@ class PeerCell(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="pee
     contender: str
     replay_ns: Annotated[tuple[Ns, ...], Meta(min_length=1)]
     capture_ns: Ns
-    pool: int
+    pool: Size
     equal: bool
 
 

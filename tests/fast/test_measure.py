@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -17,6 +20,7 @@ from simcg.runs.schema import (
     EqualityCell,
     InvarianceCell,
     LadderLine,
+    Line,
     MemoryCell,
     PeerCell,
     StepCell,
@@ -26,11 +30,22 @@ from tests.studies import run_cli
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install '.[gpu]'")
 
-from real_gpu.measure.clock import Sample, summary  # noqa: E402  # needs torch
+from real_gpu.attention.metadata import AttentionMetadata  # noqa: E402  # needs torch
+from real_gpu.graphs.cpu import RecordingCpuDevice  # noqa: E402
+from real_gpu.measure.bench import Bench, Room  # noqa: E402
+from real_gpu.measure.clock import Sample, summary  # noqa: E402
+from real_gpu.measure.correctness import (  # noqa: E402
+    cases,
+    measure_equality,
+    poisoned_embedding,
+)
 from real_gpu.measure.decide import ways_of  # noqa: E402
 from real_gpu.measure.memory import eager_peak  # noqa: E402
-from real_gpu.measure.setting import setting_from  # noqa: E402
+from real_gpu.measure.plain import Plain  # noqa: E402
+from real_gpu.measure.setting import TINY, setting_from  # noqa: E402
 from real_gpu.measure.writer import RunsWriter  # noqa: E402
+from real_gpu.models.decoder import Decoder  # noqa: E402
+from real_gpu.runners.inputs import StaticInput  # noqa: E402
 
 CPU = torch.device("cpu")
 
@@ -179,6 +194,52 @@ def test_the_eager_peak_counts_what_is_alive_at_once() -> None:
         del b, c
 
     assert eager_peak(work, CPU) == 8000
+
+
+def stale_ids(self: StaticInput, values: Any, rows: int) -> None:
+    """Writes nothing: the step replays on the ids of the step before."""
+    del self, values, rows
+
+
+def leaking(decoder: Decoder) -> Callable[..., Any]:
+    """A forward whose rows see each other: what lies in padding reaches real rows."""
+    whole = decoder.forward
+
+    def forward(ids: Any, metadata: AttentionMetadata, out: Any) -> Any:
+        whole(ids, metadata, out)
+        out.add_(out.mean(0))
+        return out
+
+    return forward
+
+
+@pytest.mark.parametrize("fault", ["none", "stale ids", "leaking padding"])
+def test_equality_has_teeth(fault: str) -> None:
+    """A runner with a known fault differs at its bucket; without one it never does."""
+    device, room = RecordingCpuDevice(), Room(16, 2, 64)
+    bench = Bench(TINY, device, torch.float32, room)
+    if fault == "leaking padding":
+        bench.decoder.forward = leaking(bench.decoder)  # type: ignore[method-assign]
+    way = bench.way("breakable", "", (8, 16))
+    way.runner.capture()
+    found: list[Line] = []
+    tried = cases((8, 16), 2, 5, 3, TINY.vocab, CPU, np.random.default_rng(0))
+    plain = Plain(bench.decoder, bench.cache, room)
+    with ExitStack() as stack:
+        stack.enter_context(poisoned_embedding(bench.decoder))
+        if fault == "stale ids":
+            stack.enter_context(patch.object(StaticInput, "write", stale_ids))
+        measure_equality("tiny", [way], bench, plain, tried, found.append)
+    equal = [cell.at_bucket for cell in found if isinstance(cell, EqualityCell)]
+    assert len(equal) == 5
+    padded = [case.batch.num_tokens < case.bucket for case in tried]
+    assert any(padded)
+    if fault == "none":
+        assert all(equal)
+    elif fault == "stale ids":
+        assert not any(equal)
+    else:
+        assert not any(e for e, p in zip(equal, padded, strict=True) if p)
 
 
 def test_defaults_follow_the_device() -> None:

@@ -49,7 +49,7 @@ def every_kind() -> tuple[Line, ...]:
             error=0.5, eager_error=0.25,
         ),
         InvarianceCell(4096, 6144, 9, 16, True),
-        PeerCell("p", "c", (1, 2, 3), 5, -1, True),
+        PeerCell("p", "c", (1, 2, 3), 5, 0, True),
     )  # fmt: skip
 
 
@@ -187,3 +187,4 @@ def test_each_ladder_of_ours_has_no_more_graphs_than_its_rival() -> None:
             assert len(one.sizes) <= max(len(rival.sizes) for rival in rivals)
         if one.name.startswith("simcg as"):
             assert one.rule == rivals[0].rule
+            assert rivals[-1].name == "no-graphs"
