@@ -48,12 +48,14 @@ def measure(setting: Setting) -> None:
 
 
 def main() -> int:
-    """Exit code 2 and one line for what a user can change, 0 when the file is written."""
+    """Exit code 2 and one line for what a user can change, 130 when interrupted, else 0."""
     try:
         measure(setting_from(sys.argv[1:]))
     except (SimcgError, CaptureError, torch.OutOfMemoryError) as error:
         print("simcg: error: " + " ".join(str(error).split()), file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        return 130
     return 0
 
 
