@@ -67,6 +67,7 @@ def capture(calls: Sequence[Call], keep: bool = False, pool: object = None) -> t
 
 def warm(calls: Sequence[Call]) -> None:
     """Run each once on the capture stream: compiles, picks algorithms, makes workspaces."""
+    torch.cuda.synchronize()  # what made the arguments ran on another stream
     with torch.cuda.stream(_capture_stream()):
         for call in calls:
             call()
