@@ -38,7 +38,7 @@ def dispatch(arch: Architecture, device: torch.device, samples: int) -> dict[str
     ops = lean_pass(small.decoder.arch).ops
     times: dict[str, list[float]] = {}
     step = small.forward()
-    with watched(watch), using(small.attention), torch.no_grad():
+    with watched(watch), using(small.attention), torch.inference_mode():
         for sample in range(samples + 2):
             begin = watch.restart()
             step()

@@ -14,12 +14,12 @@ DEFAULT_MODELS = ("qwen3-8b", "llama-3.1-8b", "qwen3-30b-a3b", "gpt-oss-20b")
 SPREAD_GEMMS = tuple(
     Gemm(k, n)
     for k, n in (
-        (1024, 1024), (1024, 4096), (2048, 2048), (2048, 8192), (2048, 16384), (4096, 1024),
-        (4096, 8192), (4096, 14336), (5120, 5120), (5120, 7168), (8192, 1024), (8192, 8192),
-        (8192, 10240), (8192, 28672), (14336, 8192), (28672, 8192), (5120, 27648), (13824, 5120),
+        (1024, 4096), (2048, 2048), (2048, 8192), (4096, 1536), (4096, 9216), (4096, 14336),
+        (5120, 7168), (5120, 34816), (8192, 4096), (8192, 10240), (8192, 57344), (17408, 5120),
+        (28672, 8192),
     )
 )  # fmt: skip
-"""Products of no model in particular, on a coarse grid: sizes in between are read off them."""
+"""Products of larger models and of single ranks: sizes in between are read off them."""
 SPREAD_ATTENTIONS = (Attention(64, 8, 128), Attention(16, 8, 128), Attention(8, 1, 128))
 """Heads of larger models and of single ranks, for the same reason."""
 
@@ -88,15 +88,9 @@ def fine_rows() -> list[int]:
 
 
 def middle_rows() -> list[int]:
-    """Row counts for grouped products, whose steps are blurred by uneven routing."""
+    """Row counts for products whose steps are blurred, or that are there to be read between."""
     grid = {1, 2, 4, 8, 24, 40, 56}
     return sorted(grid | _steps((128, 16), (512, 32), (1024, 64), (4096, 128), (8192, 512)))
-
-
-def coarse_rows() -> list[int]:
-    """Row counts of products that are there to be read between."""
-    grid = {1, 8, 24} | _steps((128, 32), (512, 64), (1024, 128), (2048, 256), (8192, 1024))
-    return sorted(grid | {65, 129, 257, 513})
 
 
 def few(rows: Iterable[int]) -> list[int]:

@@ -13,7 +13,6 @@ from real_gpu.calibrate import curves, gaps, host, startup
 from real_gpu.calibrate.issue import Bench
 from real_gpu.calibrate.plan import (
     Shapes,
-    coarse_rows,
     curve_name,
     few,
     fine_rows,
@@ -76,7 +75,7 @@ def sections(job: Job) -> list[Section]:
     first = job.models[0]
     samples = 5 if job.quick else 25
     dispatch = partial(_dispatch, list(kinds.values()), job.device.device, samples)
-    depths = (1, 2) if job.quick else (2, 8, 2)
+    depths = (1, 2) if job.quick else (2, 6, 2)
     compilers: tuple[tuple[CompilerName, float], ...] = (("eager", 10), ("inductor", 50))
     return [
         Section("chains", 6, partial(startup.chains, job.rows(CHAINS))),
@@ -106,7 +105,7 @@ def _curve_sections(job: Job, shapes: Shapes) -> list[Section]:
     bench, pace, out = job.bench, job.pace, []
     for products, grid, seconds in (
         (shapes.gemms, fine_rows(), 7.0),
-        (shapes.spread_gemms[: 2 if job.quick else None], coarse_rows(), 1.5),
+        (shapes.spread_gemms[: 2 if job.quick else None], middle_rows(), 2.5),
         (shapes.logits, LOGIT_ROWS, 0.8),
     ):
         for one in products:

@@ -52,8 +52,8 @@ class SmallDecoder:
         tokens: int,
         kernel: AttentionKernel | None = None,
     ) -> SmallDecoder:
-        """With random weights; bf16 on CUDA, fp32 elsewhere; the device's attention kernel."""
-        dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
+        """With random weights; bf16 on CUDA, fp64 elsewhere; the device's attention kernel."""
+        dtype = torch.bfloat16 if device.type == "cuda" else torch.float64
         decoder = Decoder(arch, device, dtype, SEED)
         cache = KvCache.allocate(arch, arch.max_position, device, dtype)
         decoder.bind(cache)

@@ -218,7 +218,7 @@ def test_every_planned_curve_is_measured_and_ends_in_the_profile(
     monkeypatch.setattr(sections, "FEW_TOKENS", [1, 8])
     monkeypatch.setattr(curves, "TOKENS", [1, 8, 16])
     monkeypatch.setattr(curves, "KEYS", [8, 16, 24])
-    for grid in ("fine_rows", "middle_rows", "coarse_rows"):
+    for grid in ("fine_rows", "middle_rows"):
         monkeypatch.setattr(sections, grid, lambda: [1, 4, 9])
     monkeypatch.setattr(sections, "BYTE_ROWS", [1, 4, 9])
     monkeypatch.setattr(sections, "POWERS", [10, 12, 16])

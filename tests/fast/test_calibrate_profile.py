@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from real_gpu.calibrate.plan import DEFAULT_MODELS, coarse_rows, fine_rows, middle_rows, shapes_of
+from real_gpu.calibrate.plan import DEFAULT_MODELS, fine_rows, middle_rows, shapes_of
 from real_gpu.calibrate.profile import build_profile, profile_name
 from simcg.backend import BACKENDS
 from simcg.cost.kernels import Kernels
@@ -213,10 +213,10 @@ def test_grids_see_tile_edges_from_both_sides() -> None:
     """The fine grid has every multiple of 64 up to 1,024 and the row after it; all reach 8,192."""
     fine = set(fine_rows())
     assert all({edge, edge + 1} <= fine for edge in range(64, 1025, 64))
-    for grid in (fine_rows(), middle_rows(), coarse_rows()):
+    for grid in (fine_rows(), middle_rows()):
         assert grid == sorted(set(grid))
         assert (grid[0], grid[-1]) == (1, 8192)
-    assert set(coarse_rows()) <= fine
+    assert set(middle_rows()) <= fine
 
 
 @given(st.sampled_from(profile_names()))
