@@ -16,7 +16,7 @@ from real_gpu.backends.piecewise.compilers import CompilerName
 from real_gpu.backends.piecewise.execute import Pieces, record, run
 from real_gpu.backends.piecewise.split import Program
 from real_gpu.backends.piecewise.trace import TracedForward
-from real_gpu.graphs.device import GraphDevice
+from real_gpu.graphs.device import CaptureError, GraphDevice, ReplayError
 from simcg.backend import TC_PIECEWISE, CaptureBackend
 from simcg.ladder import Bucket
 
@@ -63,7 +63,7 @@ class TcPiecewise:
 
     def run(self, forward: Forward, rows: int) -> torch.Tensor:
         """Run the compiled pieces and the breaks at any number of rows, without graphs."""
-        with torch.no_grad():
+        with torch.inference_mode():
             return _Entry(self, forward, rows)()
 
     def cleanup(self) -> None:
@@ -126,6 +126,9 @@ def _record(device: GraphDevice, pool: Hashable, entry: Forward) -> Captured:
     pieces = recorded[0]
 
     def replay() -> None:
-        traced.enter(forward, pieces.replay)
+        try:
+            traced.enter(forward, pieces.replay)
+        except CaptureError as error:
+            raise ReplayError(str(error)) from error
 
     return Captured(pieces.segments, (replay,), pieces.breaks, output)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from operator import is_not
 from typing import Any
 
 import torch
 
 from real_gpu.backends.piecewise.split import Break, Piece, Program, Value
-from real_gpu.graphs.device import CaptureError, GraphDevice, Segment, StaleAddressError
+from real_gpu.graphs.device import CaptureError, GraphDevice, ReplayError, Segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,28 +21,30 @@ class Pieces:
 
     ``steps`` are what a replay calls; ``segments`` also holds graphs without kernels, which own
     memory of the pool. ``inputs``: the tensors that come from outside, held so that their
-    addresses stay theirs.
+    addresses stay theirs; ``are_tensors`` tells which of the program's inputs they are.
     """
 
     steps: tuple[Callable[[], object], ...]
     segments: tuple[Segment, ...]
-    inputs: tuple[Any, ...]
+    inputs: tuple[torch.Tensor, ...]
+    are_tensors: tuple[bool, ...]
     results: tuple[Any, ...]
     breaks: int
 
     def replay(self, _program: Program, values: Sequence[Any]) -> tuple[Any, ...]:
-        """Run every step; raises ``StaleAddressError`` if an input is not where it was."""
-        if any(map(is_not, values, self.inputs)):
-            self._check_addresses(values)
+        """Run every step; raises ``ReplayError`` if an input is not where it was."""
+        tensors = compress(values, self.are_tensors)
+        if any(map(is_not, tensors, self.inputs)):
+            self._check_addresses(compress(values, self.are_tensors))
         for step in self.steps:
             step()
         return self.results
 
-    def _check_addresses(self, values: Sequence[Any]) -> None:
-        for index, (now, then) in enumerate(zip(values, self.inputs, strict=True)):
-            if isinstance(then, torch.Tensor) and now.data_ptr() != then.data_ptr():
-                raise StaleAddressError(
-                    f"input {index} of the compiled forward ({now.dtype}, shape "
+    def _check_addresses(self, tensors: Iterable[torch.Tensor]) -> None:
+        for now, then in zip(tensors, self.inputs, strict=True):
+            if now.data_ptr() != then.data_ptr():
+                raise ReplayError(
+                    f"a tensor that the compiled forward reads ({now.dtype}, shape "
                     f"{tuple(now.shape)}) has moved since capture: rewrite it in place instead"
                 )
 
@@ -91,7 +94,9 @@ def record(device: GraphDevice, pool: Hashable, program: Program, values: Sequen
         raise
     results = tuple(held(r) if isinstance(r, torch.Tensor) else r for r in _resolved(program, env))
     breaks = sum(isinstance(item, Break) for item in program.items)
-    return Pieces(tuple(steps), tuple(segments), tuple(values), results, breaks)
+    are_tensors = tuple(isinstance(value, torch.Tensor) for value in values)
+    inputs = tuple(compress(values, are_tensors))
+    return Pieces(tuple(steps), tuple(segments), inputs, are_tensors, results, breaks)
 
 
 def _record_piece(

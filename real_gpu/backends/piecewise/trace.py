@@ -17,8 +17,7 @@ from torch._dynamo.exc import (
     TorchDynamoException,
     Unsupported,
 )
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
+from torch.fx.experimental.symbolic_shapes import ConstraintViolationError, free_unbacked_symbols
 
 from real_gpu.backends.backend import Forward
 from real_gpu.backends.breaks import handling_breaks, marked_functions
@@ -29,6 +28,8 @@ from real_gpu.graphs.device import CaptureError
 
 Execute = Callable[[Program, Sequence[Any]], Sequence[Any]]
 """What one entry does with the program, given the values of its inputs; returns its results."""
+
+ADVICE = "; move it out of the forward, or mark its function with @eager_on_graph"
 
 
 def _enter(forward: Forward) -> torch.Tensor:
@@ -82,7 +83,7 @@ class TracedForward:
                 pass
             except (TorchDynamoException, ConstraintViolationError) as error:
                 raise (self._refusal or _untraceable(error)) from error
-        if self._program is None:
+        if self._program is None or not self._program.items:
             raise CaptureError("forward has no operator that could be captured")
 
     def enter(self, forward: Forward, execute: Execute) -> torch.Tensor:
@@ -106,6 +107,9 @@ class TracedForward:
         """Dynamo's backend: called once; a second call means that a guard failed."""
         if self._program is not None:
             self._fail_guard()
+        self._refusal = _value_dependence(graph)
+        if self._refusal is not None:
+            raise self._refusal
         program = split(graph, marked_functions(), self._compile_piece)
         self._program = program
         return lambda *values: self._execute(program, values)
@@ -114,7 +118,7 @@ class TracedForward:
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """Stands in for a marked function while Dynamo asks what it returns."""
-        if not any(isinstance(value, FakeTensor) for value in (*args, *kwargs.values())):
+        if torch._guards.TracingContext.try_get() is None:
             return function(*args, **kwargs)  # a break inside a break, which is running
         if self._program is not None:
             self._fail_guard()
@@ -160,6 +164,21 @@ def _refusal(function: Callable[..., Any], values: Sequence[Any]) -> CaptureErro
     return None
 
 
+def _value_dependence(graph: fx.GraphModule) -> CaptureError | None:
+    """The first operator whose result's shape or value the host must wait for, if there is one."""
+    for node in graph.graph.nodes:
+        value = node.meta.get("example_value")
+        sizes = (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool)
+        if isinstance(value, sizes) and free_unbacked_symbols(value):
+            lines = [line.strip() for line in node.stack_trace.splitlines()]
+            place = [line for line in lines if line.startswith("File")][-1]
+            return CaptureError(
+                f"{node.name} depends on values of tensors, which no graph can wait for, at "
+                f"{place}{ADVICE}"
+            )
+    return None
+
+
 class _Stopped(Exception):  # noqa: N818 - not an error: the trace is done
     """Leaves compiled code before it runs."""
 
@@ -198,7 +217,5 @@ def _untraceable(error: Exception) -> CaptureError:
     if isinstance(error, ConstraintViolationError):
         said = ["the number of rows became a constant", *lines[1:2]]
         place = "".join(f" at {line}" for line in lines if line.startswith("File"))
-    advice = ""
-    if isinstance(error, Unsupported):
-        advice = "; move it out of the forward, or mark its function with @eager_on_graph"
+    advice = ADVICE if isinstance(error, Unsupported) else ""
     return CaptureError(f"forward is not one graph: {' '.join(said)}{place}{advice}")
