@@ -12,9 +12,12 @@ from hypothesis import strategies as st
 
 from real_gpu.calibrate.plan import DEFAULT_MODELS, fine_rows, middle_rows, shapes_of
 from real_gpu.calibrate.profile import build_profile, profile_name
-from simcg.backend import BACKENDS
+from simcg.backend import BACKENDS, BREAKABLE, EAGER, FULL, TC_PIECEWISE
 from simcg.cost.kernels import Kernels
+from simcg.cost.memory import graph_bytes
+from simcg.cost.startup import startup
 from simcg.cost.step import StepCost
+from simcg.cost.table import ReplayModel
 from simcg.errors import SimcgError
 from simcg.hardware.catalog import load_profile, profile_names
 from simcg.hardware.match import profile_matches
@@ -104,6 +107,26 @@ def test_memory_of_small_graphs_is_more_than_their_nodes() -> None:
     assert (memory.small_segment_bytes.value, memory.large_segment_bytes.value) == (
         2 << 20, 20 << 20,
     )  # fmt: skip
+
+
+def test_segments_cost_capture_time_and_device_bytes() -> None:
+    """Breakable pays for each of its graphs beside their nodes; compilers by their own figures."""
+    plain = msgspec.structs.replace(
+        PROFILE,
+        startup=msgspec.structs.replace(PROFILE.startup, capture_per_segment=None, compilers={}),
+        memory=msgspec.structs.replace(PROFILE.memory, exec_bytes_per_graph=None),
+    )
+    forward = lean_pass(MODELS[0])
+    for backend in (FULL, BREAKABLE, TC_PIECEWISE):
+        with_all, without_any = (ReplayModel(forward, p, backend, EAGER) for p in (PROFILE, plain))
+        segments = 1 if backend is FULL else 37
+        more = startup((64, 512), with_all).capture_ns - startup((64, 512), without_any).capture_ns
+        assert more == 2 * segments * 50_000
+        assert graph_bytes(3, with_all) - graph_bytes(3, without_any) == 3 * segments * 5000
+    pieces = ReplayModel(forward, PROFILE, TC_PIECEWISE, EAGER)
+    assert startup((64,), pieces, "eager").compile_ns == (900 + 36 * 40) * 10**6
+    assert startup((64,), pieces, "inductor").compile_ns == (9000 + 36 * 200) * 10**6
+    assert startup((), pieces, "eager").compile_ns == 0
 
 
 def test_a_built_profile_prices_every_backend_and_survives_a_round_trip() -> None:

@@ -1,0 +1,86 @@
+"""Wrong ways to turn measurements into a profile, each told from the right one by its figures."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import pytest
+
+import real_gpu.calibrate.profile
+from real_gpu.calibrate.plan import DEFAULT_MODELS
+from simcg.model.catalog import architecture_named
+from tests.calibrations import made_raw
+from tests.power.test_cost_mutants import holds, mutated
+
+RAW = made_raw([architecture_named(name) for name in DEFAULT_MODELS[:1]])
+EXPECTED = {  # worked out from tests/calibrations.py, in words in tests/fast/test_calibrate_profile
+    "break_body": 36_000, "piece": 7_000, "norm": 12_200, "small": 14_700, "compiled": 5963.6,
+    "node": 650, "stream": 1000, "graph_start": 0, "after_break": 2000, "instantiate": 5500,
+    "capture": 6166.7, "segment": 50_000, "once": 9000e6, "layer": 200e6, "context": 70 << 20,
+    "exec_node": 2048, "exec_graph": 5000, "launch": 5000, "transfer": True,
+}  # fmt: skip
+
+
+def figures_agree(module: ModuleType) -> bool:
+    """Does the profile of the made-up measurements have the figures that they were made from?"""
+    profile = module.build_profile(RAW, "h200")
+    host, gaps, memory, startup = profile.host, profile.gaps, profile.memory, profile.startup
+    inductor = startup.compilers["inductor"]
+    found = {
+        "break_body": host.break_body.value, "piece": host.piece.value,
+        "norm": host.dispatch["norm"].value, "small": host.dispatch[""].value,
+        "compiled": host.compiled_dispatch.value, "node": gaps.node.value,
+        "stream": gaps.stream.value, "graph_start": gaps.graph_start.value,
+        "after_break": gaps.after_break.value, "instantiate": startup.instantiate_per_node.value,
+        "capture": startup.capture_per_node.value, "segment": startup.capture_per_segment.value,
+        "once": inductor.once.value, "layer": inductor.per_layer.value,
+        "context": memory.first_graph_bytes.value,
+        "exec_node": memory.exec_bytes_per_node.value,
+        "exec_graph": memory.exec_bytes_per_graph.value, "launch": host.replay[1].value,
+        "transfer": set(profile.transfer) == {"gemm", "attention"},
+    }  # fmt: skip
+    return found == EXPECTED
+
+
+MUTANTS = {
+    "launch not taken off a break": ("(per_layer - launch, 0.0)", "(per_layer, 0.0)"),
+    "launch of one node": ('np.interp(broken.each("nodes"), nodes', "np.interp(1, nodes"),
+    "a piece with its break": ('pieces.each("host_ns") - per_layer', 'pieces.each("host_ns")'),
+    "shallow decoders alone": ("(deep - shallow) / more", "shallow / 2"),
+    "all layers as one": ("(deep - shallow) / more", "(deep - shallow)"),
+    "the first two depths": ("== backend][-2:]", "== backend][:2]"),
+    "dispatch of the first time": ('("dispatch", "dispatch again")', '("dispatch",)'),
+    "mean for median": ("(statistics.median(every), half)", "(statistics.fmean(every), half)"),
+    "noise below zero kept": ("round(max(0.0, median), 1)", "round(abs(median), 1)"),
+    "compiled code with its break": ("(own - of_break) / kernels", "own / kernels"),
+    "issue counted as capture": (
+        'full.each("capture_ns") - eager.each("host_ns")',
+        'full.each("capture_ns")',
+    ),
+    "instantiation counted twice": ('full.each("nodes") - instantiate.value', 'full.each("nodes")'),
+    "a segment with its nodes": (
+        'broken.each("capture_ns") - full.each("capture_ns")',
+        'broken.each("capture_ns")',
+    ),
+    "compiler's start in each layer": (
+        'rows[0]["compile_ns"] - rows[0]["layers"] * per_layer',
+        'rows[0]["compile_ns"]',
+    ),
+    "short chains tell the bytes": ('chains["chains"][-1], chains["small"]',
+                                    'chains["small"], chains["small"]'),
+    "small graphs are their nodes": ('- small["nodes"] * per_node', '- small["nodes"] * 2548'),
+    "transfers never held out": ("if errors\n", "if not errors\n"),
+}  # fmt: skip
+
+
+def test_the_original_keeps_the_figures() -> None:
+    """So a mutant that does not fails for its change."""
+    assert figures_agree(real_gpu.calibrate.profile)
+
+
+@pytest.mark.parametrize("change", MUTANTS.values(), ids=list(MUTANTS))
+def test_each_mutant_changes_a_figure(
+    monkeypatch: pytest.MonkeyPatch, change: tuple[str, str]
+) -> None:
+    """Each wrong version gives another profile, or none."""
+    assert not holds(figures_agree, mutated(monkeypatch, real_gpu.calibrate.profile, *change))
