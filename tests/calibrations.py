@@ -25,7 +25,7 @@ def curve_sections(shapes: Shapes) -> dict[str, Any]:
         key = {"op": "gemm", "k": gemm.k, "n": gemm.n}
         ns = [5000 + gemm.k * gemm.n // 2000 + r * gemm.k * gemm.n // 300_000 for r in ROWS]
         out[f"gemm {gemm.k}x{gemm.n}"] = _timed(key, ROWS, ns)
-    for one in shapes.grouped:
+    for one in (*shapes.grouped, *shapes.spread_grouped):
         key = {"op": "grouped_gemm", "experts": one.experts, "top_k": one.top_k, "k": one.k,
                "n": one.n}  # fmt: skip
         ns = [9000 + r * one.top_k * one.k * one.n // 250_000 for r in ROWS]

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from simcg.model.architecture import Architecture
+from simcg.model.catalog import architecture_named
 from simcg.model.forward import forward_pass
 from simcg.model.lean import lean_pass
 from simcg.model.ops import Attention, Elementwise, Gemm, GroupedGemm, Op
@@ -20,6 +21,13 @@ SPREAD_GEMMS = tuple(
     )
 )  # fmt: skip
 """Products of larger models and of single ranks: sizes in between are read off them."""
+SPREAD_GROUPED = (
+    GroupedGemm(128, 8, 4096, 3072),
+    GroupedGemm(128, 8, 1536, 4096),
+    GroupedGemm(64, 6, 2048, 2816),
+    GroupedGemm(64, 6, 1408, 2048),
+)
+"""Experts of other models, for the same reason."""
 SPREAD_ATTENTIONS = (Attention(64, 8, 128), Attention(16, 8, 128), Attention(8, 1, 128))
 """Heads of larger models and of single ranks, for the same reason."""
 
@@ -28,7 +36,8 @@ SPREAD_ATTENTIONS = (Attention(64, 8, 128), Attention(16, 8, 128), Attention(8, 
 class Shapes:
     """The kernels to time. ``logits`` run at a row per request; ``spread``: see SPREAD_GEMMS.
 
-    ``elementwise``: one op of each name, with the architecture that it comes from.
+    ``elementwise``: one op of each name, with the architecture that it comes from; ops of dense
+    and of expert layers, whichever the models have.
     """
 
     gemms: tuple[Gemm, ...]
@@ -36,6 +45,7 @@ class Shapes:
     grouped: tuple[GroupedGemm, ...]
     attentions: tuple[Attention, ...]
     spread_gemms: tuple[Gemm, ...]
+    spread_grouped: tuple[GroupedGemm, ...]
     spread_attentions: tuple[Attention, ...]
     elementwise: tuple[tuple[Architecture, Op], ...]
 
@@ -46,7 +56,6 @@ def shapes_of(models: Sequence[Architecture]) -> Shapes:
     logits: dict[Gemm, None] = {}
     grouped: dict[GroupedGemm, None] = {}
     attentions: dict[Attention, None] = {}
-    small: dict[str, tuple[Architecture, Op]] = {}
     for arch in models:
         for op in (*lean_pass(arch).numbered[0], *forward_pass(arch, dtype="bf16").tail):
             match op.shape:
@@ -56,18 +65,31 @@ def shapes_of(models: Sequence[Architecture]) -> Shapes:
                     grouped[op.shape] = None
                 case Attention():
                     attentions[op.shape] = None
-                case Elementwise() if op.rows == "tokens":
-                    small.setdefault(curve_name(op), (arch, op))
-    known = [a for a in SPREAD_ATTENTIONS if a not in attentions]
     return Shapes(
         gemms=tuple(gemms),
         logits=tuple(logits),
         grouped=tuple(grouped),
         attentions=tuple(attentions),
         spread_gemms=tuple(g for g in SPREAD_GEMMS if g not in gemms),
-        spread_attentions=tuple(known),
-        elementwise=tuple(small.values()),
+        spread_grouped=tuple(g for g in SPREAD_GROUPED if g not in grouped),
+        spread_attentions=tuple(a for a in SPREAD_ATTENTIONS if a not in attentions),
+        elementwise=tuple(_small_ops(both_kinds(models))),
     )
+
+
+def both_kinds(models: Sequence[Architecture]) -> list[Architecture]:
+    """The first model of dense layers and the first of experts, of DEFAULT_MODELS if need be."""
+    every = [*models, *map(architecture_named, DEFAULT_MODELS)]
+    return [next(a for a in every if a.layer_kinds[0].moe is moe) for moe in (False, True)]
+
+
+def _small_ops(models: Sequence[Architecture]) -> Iterable[tuple[Architecture, Op]]:
+    small: dict[str, tuple[Architecture, Op]] = {}
+    for arch in models:
+        for op in lean_pass(arch).numbered[0]:
+            if isinstance(op.shape, Elementwise):
+                small.setdefault(curve_name(op), (arch, op))
+    return small.values()
 
 
 def curve_name(op: Op) -> str:

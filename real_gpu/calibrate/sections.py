@@ -13,6 +13,7 @@ from real_gpu.calibrate import curves, gaps, host, startup
 from real_gpu.calibrate.issue import Bench
 from real_gpu.calibrate.plan import (
     Shapes,
+    both_kinds,
     curve_name,
     few,
     fine_rows,
@@ -27,6 +28,7 @@ from simcg.model.ops import Attention
 LOGIT_ROWS = [1, 2, 4, 8, 16, 32, 64, 128]
 BYTE_ROWS = [1, 4, 16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096,
              6144, 8192]  # fmt: skip
+FEW_ROWS = [1, 4, 16, 64, 128, 256, 512, 1024, 2048, 4096, 8192]
 POWERS = list(range(10, 31))  # of two: bytes that a multiplication moves
 GAP_ROWS = [16, 64, 128]
 FEW_TOKENS, FEW_KEYS = [1, 64, 256, 1024, 4096], [32, 128, 512, 2048, 8192]
@@ -71,10 +73,9 @@ def sections(job: Job) -> list[Section]:
     are noisy.
     """
     shapes = shapes_of(job.models)
-    kinds = {arch.layer_kinds[0].moe: arch for arch in reversed(job.models)}
     first = job.models[0]
     samples = 5 if job.quick else 25
-    dispatch = partial(_dispatch, list(kinds.values()), job.device.device, samples)
+    dispatch = partial(_dispatch, both_kinds(job.models), job.device.device, samples)
     depths = (1, 2) if job.quick else (2, 6, 2)
     compilers: tuple[tuple[CompilerName, float], ...] = (("eager", 10), ("inductor", 50))
     return [
@@ -111,10 +112,14 @@ def _curve_sections(job: Job, shapes: Shapes) -> list[Section]:
         for one in products:
             call = partial(curves.gemm, bench, one, job.rows(grid), pace)
             out.append(Section(f"gemm {one.k}x{one.n}", seconds, call))
-    for grouped in shapes.grouped:
-        name = f"grouped {grouped.top_k}/{grouped.experts} {grouped.k}x{grouped.n}"
-        call = partial(curves.grouped, bench, grouped, job.rows(middle_rows()), pace)
-        out.append(Section(name, 6, call))
+    for experts, grid, seconds in (
+        (shapes.grouped, middle_rows(), 6.0),
+        (shapes.spread_grouped[: 1 if job.quick else None], FEW_ROWS, 1.5),
+    ):
+        for grouped in experts:
+            name = f"grouped {grouped.top_k}/{grouped.experts} {grouped.k}x{grouped.n}"
+            call = partial(curves.grouped, bench, grouped, job.rows(grid), pace)
+            out.append(Section(name, seconds, call))
     grids: tuple[tuple[tuple[Attention, ...], list[int], list[int], float], ...] = (
         (shapes.attentions, curves.TOKENS, curves.KEYS, 6.0),
         (shapes.spread_attentions, FEW_TOKENS, FEW_KEYS, 1.5),

@@ -214,6 +214,7 @@ def test_every_planned_curve_is_measured_and_ends_in_the_profile(
     """The curve sections of small models, timed by the wall: one curve each, on its grid."""
     monkeypatch.setattr(curves, "graph_ns", once)
     monkeypatch.setattr(plan, "SPREAD_GEMMS", (Gemm(16, 48),))
+    monkeypatch.setattr(plan, "SPREAD_GROUPED", ())
     monkeypatch.setattr(plan, "SPREAD_ATTENTIONS", ())
     monkeypatch.setattr(sections, "FEW_TOKENS", [1, 8])
     monkeypatch.setattr(curves, "TOKENS", [1, 8, 16])
@@ -223,6 +224,7 @@ def test_every_planned_curve_is_measured_and_ends_in_the_profile(
     monkeypatch.setattr(sections, "BYTE_ROWS", [1, 4, 9])
     monkeypatch.setattr(sections, "POWERS", [10, 12, 16])
     job = Job(FAMILIES, RecordingCpuDevice(), quick=True)
+    monkeypatch.setattr(plan, "both_kinds", lambda models: models)
     monkeypatch.setattr(Job, "bench", Bench(CPU, torch.float32))
     work = [s for s in sections.sections(job) if s.name.startswith(CURVES)]
     results, _ = program.measure(work)

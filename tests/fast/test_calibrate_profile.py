@@ -226,7 +226,10 @@ def test_other_models_are_planned_whole(model: str) -> None:
         if isinstance(op.shape, Gemm | GroupedGemm | Attention)
     }
     assert used == planned
-    assert not used & {*shapes.spread_gemms, *shapes.spread_attentions}
+    spread = {*shapes.spread_gemms, *shapes.spread_grouped, *shapes.spread_attentions}
+    assert not used & spread
+    kinds = {op.kind for _, op in shapes.elementwise}
+    assert {"norm", "activation", "moe_sort", "moe_combine"} <= kinds  # experts or not
     if model in DEFAULT_MODELS:
         everything = shapes_of(MODELS)
         assert used <= {*everything.gemms, *everything.grouped, *everything.attentions}

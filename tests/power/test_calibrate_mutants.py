@@ -37,7 +37,7 @@ def figures_agree(module: ModuleType) -> bool:
         "context": memory.first_graph_bytes.value,
         "exec_node": memory.exec_bytes_per_node.value,
         "exec_graph": memory.exec_bytes_per_graph.value, "launch": host.replay[1].value,
-        "transfer": set(profile.transfer) == {"gemm", "attention"},
+        "transfer": set(profile.transfer) == {"gemm", "grouped_gemm", "attention"},
     }  # fmt: skip
     return found == EXPECTED
 
