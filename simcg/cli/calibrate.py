@@ -56,7 +56,6 @@ def command(
     Examples:
       simcg calibrate --out mine.json
       simcg calibrate --model qwen3-8b --model my/config.json --out mine.json
-      simcg optimize --hardware mine.json
     """  # fmt: skip
     for path in (out, raw):
         if path is not None:

@@ -171,11 +171,13 @@ def examples(help_text: str) -> list[str]:
 
 
 def test_examples_of_the_help_run(folder: Path) -> None:
-    """Each example printed by --help runs as it stands."""
+    """Each example printed by --help runs as it stands, but for those that measure a GPU."""
     texts = [run_cli("--help").out, *(run_cli(name, "-h").out for name in COMMANDS)]
     lines = [line for text in texts for line in examples(text)]
     assert len(lines) >= len(COMMANDS) + 2
     for line in lines:
+        if line.startswith(("calibrate", "measure")):
+            continue
         ran = run_cli(*line.split())
         assert (ran.code, ran.err) == (0, ""), line
         assert ran.out
