@@ -79,8 +79,7 @@ def measure_equality(
     """
     poison = Poison(bench)
     wide = torch.promote_types(bench.decoder.dtype, torch.float32)
-    wider = torch.float64 if wide == bench.decoder.dtype else wide
-    exact, exact_cache = exact_twin(bench, plain.room, wider)
+    exact, exact_cache = exact_twin(bench, plain.room, wide)
     for number, case in enumerate(tried):
         poison.refill(case, number)
         copy_cache(bench.cache, exact_cache)
