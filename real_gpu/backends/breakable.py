@@ -21,6 +21,7 @@ from real_gpu.backends.breaks import eager_on_graph, handling_breaks
 from real_gpu.backends.capture import Captured, GraphBackend
 from real_gpu.backends.output import kept_output
 from real_gpu.backends.plain import refuse_unusual
+from real_gpu.backends.watch import tell_break, tell_result
 from real_gpu.graphs.device import CaptureError, GraphDevice, Segment
 from simcg.backend import BREAKABLE
 
@@ -82,6 +83,7 @@ class _Breaking:
         self._close_segment()
         try:
             held_args, held_kwargs = tree_map(self._held, (args, kwargs))
+            tell_break(function, (args, kwargs), (held_args, held_kwargs))
             call = functools.partial(function, *held_args, **held_kwargs)
             with handling_breaks(None):
                 result = function(*args, **kwargs)
@@ -102,6 +104,7 @@ class _Breaking:
             self._calls.append(call)
             return None
         value, refresh = boundary.placed(call, self._device)
+        tell_result(value)
         self._calls.append(refresh)
         return value
 

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from real_gpu.backends.piecewise.split import Break, Piece, Program, Value
+from real_gpu.backends.watch import tell_break
 from real_gpu.graphs.device import CaptureError, GraphDevice, ReplayError, Segment
 
 
@@ -86,8 +87,12 @@ def record(device: GraphDevice, pool: Hashable, program: Program, values: Sequen
                 if segments[-1].nodes:
                     steps.append(segments[-1].replay)
             else:
-                steps.append(_bound(item, env, held))
+                call = _bound(item, env, held)
+                given = _bound(item, env, lambda tensor: tensor)
+                tell_break(item.function, (given.args, given.keywords), (call.args, call.keywords))
+                steps.append(call)
                 _drop(env, item)
+                del given  # it would keep what the break was last to need
     except BaseException:
         for segment in segments:
             segment.release()
@@ -127,7 +132,7 @@ def _drop(env: dict[str, Any], item: Piece | Break) -> None:
 
 def _bound(
     item: Break, env: dict[str, Any], held: Callable[[torch.Tensor], torch.Tensor]
-) -> Callable[[], None]:
+) -> functools.partial[None]:
     """The break's call with its arguments' values, tensors as ``held`` gives them."""
 
     def value_of(arg: Any) -> Any:

@@ -1,0 +1,242 @@
+"""A recording: what one capture of one bucket did, as data that a checker reads without torch.
+
+A forward that was captured is a list of *items* in the order in which a replay runs them:
+segments of graph, and breaks between them. An item is a list of *events*: operators, and the
+beginnings and ends of storages' lives, in the order in which they happened at capture. An
+operator reads and writes *regions* of *storages*; a storage is one allocation, so memory that is
+used again is another storage at the same address. Sizes and offsets are bytes.
+
+What a recording does not know, it says: an operator without a known set of reads and writes is
+not ``decided``, a break that did not run at capture has not ``ran``, and a segment with more
+``nodes`` than operators launched kernels that nobody saw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from simcg.backend import BackendName
+from simcg.errors import SimcgError
+
+VERSION = 1
+
+Size = Annotated[int, Meta(ge=0, le=2**62)]
+Positive = Annotated[int, Meta(ge=1, le=2**62)]
+Address = Annotated[int, Meta(ge=0, le=2**62)]
+Scalar = bool | int | float | str | None
+Baked = Scalar | tuple[Scalar, ...]
+"""A host value of a launch; numbers that JSON lacks are the strings "nan", "inf", "-inf"."""
+
+Place = Literal["pool", "outside", "host"]
+"""The graphs' private pool; the device outside it; the host, whose values a launch bakes in."""
+Role = Literal["unknown", "static", "constant", "cache", "output"]
+"""What memory outside the pool is for: rewritten before each replay; never written; keys, values
+and state that steps hand on; rows that the forward returns; not declared."""
+
+
+class Storage(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One allocation. ``name``: of the declared tensor that lies in it, "" for none."""
+
+    bytes: Size
+    address: Address
+    place: Place
+    role: Role = "unknown"
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if self.place == "pool" and self.role != "unknown":
+            raise ValueError(f"role {self.role} is for memory outside the pool")
+
+
+class Region(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The bytes of a tensor in a storage, from its first to its last.
+
+    ``storage`` is an index into the recording's. ``shape`` and ``strides`` (in bytes) are given
+    where the tensor leaves some of these bytes out, and are empty where it has them all.
+    """
+
+    storage: Size
+    offset: Size
+    bytes: Size
+    shape: tuple[Positive, ...] = ()
+    strides: tuple[Size, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.shape) != len(self.strides):
+            raise ValueError(f"{len(self.strides)} strides for {len(self.shape)} dimensions")
+        if self.shape and self.item_bytes < 1:
+            raise ValueError(f"{self.bytes} bytes end before the last element begins")
+
+    @property
+    def item_bytes(self) -> int:
+        """Bytes of one element; of all of them where the region has no gaps."""
+        steps = zip(self.shape, self.strides, strict=True)
+        return self.bytes - sum((size - 1) * stride for size, stride in steps)
+
+
+class Op(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag="op"):
+    """An operator. ``reads`` and ``writes`` are upper bounds where it is ``decided``.
+
+    An operator that writes part of what its argument holds reads it too. ``baked``: host values
+    among its arguments, by name. ``stream``: 0 is the capture stream.
+    """
+
+    name: str
+    reads: tuple[Region, ...] = ()
+    writes: tuple[Region, ...] = ()
+    baked: dict[str, Baked] = {}
+    stream: Size = 0
+    decided: bool = True
+
+
+class Allocate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag="allocate"):
+    """A storage begins; what it holds is anything."""
+
+    storage: Size
+
+
+class Free(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag="free"):
+    """The last tensor in a storage has gone: its memory may be used again."""
+
+    storage: Size
+
+
+Event = Op | Allocate | Free
+
+
+class Segment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag="segment"):
+    """A graph. ``nodes``: kernels that the device recorded in it."""
+
+    nodes: Size
+    events: tuple[Event, ...] = ()
+
+
+class Argument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """An argument of a break: a tensor, and whether the replay keeps its memory, or a value."""
+
+    name: str
+    held: Literal["strong", "weak", "value"]
+    region: Region | None = None
+    value: Baked = None
+
+    def __post_init__(self) -> None:
+        if (self.held == "value") == (self.region is not None):
+            raise ValueError(f"{self.name} is held {self.held}: a region belongs to tensors alone")
+
+
+class Break(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag="break"):
+    """A function that each replay calls between two segments.
+
+    ``returns``: buffers into which a replay copies its result; empty where it writes into
+    arguments. ``events``: what it did at capture, if it ``ran`` then.
+    """
+
+    function: str
+    arguments: tuple[Argument, ...] = ()
+    returns: tuple[Region, ...] = ()
+    ran: bool = True
+    events: tuple[Event, ...] = ()
+
+
+Item = Segment | Break
+
+
+class Recording(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One bucket's capture. ``slots``: its request slots, 0 without.
+
+    ``storages`` are numbered by their place in the list. Those of the pool begin with an
+    ``Allocate`` event; all others were there before and are there afterwards.
+    """
+
+    backend: BackendName
+    num_tokens: Positive
+    slots: Size
+    storages: tuple[Storage, ...]
+    items: tuple[Item, ...]
+    output: Region | None = None
+
+    def __post_init__(self) -> None:
+        for region in regions(self):
+            if region.storage >= len(self.storages):
+                raise ValueError(f"storage {region.storage} of a region is not in the list")
+            end, size = region.offset + region.bytes, self.storages[region.storage].bytes
+            if end > size:
+                raise ValueError(
+                    f"a region ends at byte {end} of storage {region.storage}, which has {size}"
+                )
+        self._check_lives()
+
+    def _check_lives(self) -> None:
+        begun: set[int] = set()
+        ended: set[int] = set()
+        for event in (event for item in self.items for event in item.events):
+            if isinstance(event, Op):
+                continue
+            if event.storage >= len(self.storages):
+                raise ValueError(f"storage {event.storage} of an event is not in the list")
+            if isinstance(event, Allocate):
+                if event.storage in begun:
+                    raise ValueError(f"storage {event.storage} is allocated twice")
+                begun.add(event.storage)
+            else:
+                if event.storage not in begun or event.storage in ended:
+                    raise ValueError(f"storage {event.storage} is freed while it is not allocated")
+                ended.add(event.storage)
+        for index, storage in enumerate(self.storages):
+            if (storage.place == "pool") != (index in begun):
+                raise ValueError(f"storage {index} is in the {storage.place}: only those of the "
+                                 "pool are allocated by an event, and all of them are")  # fmt: skip
+
+
+class Recordings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The captures that share a pool, in the order in which they were made.
+
+    ``device`` "cpu" marks a recording device without a GPU. Addresses can be compared across
+    recordings: all were made by one process.
+    """
+
+    version: Literal[1]
+    device: Literal["cuda", "cpu"]
+    torch: str
+    captures: tuple[Recording, ...]
+
+
+def regions(recording: Recording) -> Iterator[Region]:
+    """Every region that the recording mentions."""
+    for item in recording.items:
+        if isinstance(item, Break):
+            yield from (a.region for a in item.arguments if a.region is not None)
+            yield from item.returns
+        yield from accesses(event for event in item.events if isinstance(event, Op))
+    if recording.output is not None:
+        yield recording.output
+
+
+def accesses(ops: Iterable[Op]) -> Iterator[Region]:
+    """What the operators read and write."""
+    for op in ops:
+        yield from op.reads
+        yield from op.writes
+
+
+def encode_recordings(captures: Sequence[Recording], device: str, torch: str) -> bytes:
+    """The JSON file of these captures."""
+    document = msgspec.convert(
+        {"version": VERSION, "device": device, "torch": torch, "captures": tuple(captures)},
+        Recordings,
+    )
+    return msgspec.json.encode(document) + b"\n"
+
+
+def decode_recordings(data: bytes, source: str) -> Recordings:
+    """The recordings in JSON bytes; ``SimcgError`` names the file, the field and what is wrong."""
+    try:
+        return msgspec.json.decode(data, type=Recordings)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        # the names of unknown fields may hold line breaks
+        text = "".join(c if c.isprintable() else " " for c in str(error))
+        raise SimcgError(f"{source}: {text}, expected recordings of simcg") from None
