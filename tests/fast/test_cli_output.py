@@ -13,6 +13,7 @@ import pytest
 
 from simcg.cli.app import COMMANDS
 from simcg.report.units import ms, percent, seconds, size
+from tests.made_runs import obedient_lines, runs_of, write
 from tests.studies import run_cli
 
 WIDTH = 100
@@ -36,6 +37,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working directory, with the files that examples name."""
     rows = [f"{i * 0.2:.1f},{50 + 37 * i % 900}" for i in range(60)]
     (tmp_path / "trace.csv").write_text("\n".join(["arrival_s,input_tokens", *rows]))
+    write(tmp_path / "runs.jsonl", runs_of(obedient_lines()))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
