@@ -89,13 +89,16 @@ def _estimate(
 def _alike(one: CurveKey, other: CurveKey) -> bool:
     """Another curve of the same op on the same type of weights; windowed both, or neither."""
     same = (one.op, one.weights, bool(one.window)) == (other.op, other.weights, bool(other.window))
-    return same and one.op in SIZES and one != other
+    if not same or one.op not in SIZES or one == other:
+        return False
+    # a file may hold a curve of no size
+    return all(min(getattr(one, size), getattr(other, size)) >= 1 for size in SIZES[one.op])
 
 
 def _distance(one: CurveKey, other: CurveKey) -> float:
     """Between the logarithms of the sizes, at least a little."""
     squares = [
-        (share * np.log(max(getattr(one, size), 1) / max(getattr(other, size), 1))) ** 2
+        (share * np.log(getattr(one, size) / getattr(other, size))) ** 2
         for size, share in SIZES[one.op].items()
     ]
     return max(float(np.sqrt(sum(squares))), 0.01)

@@ -156,6 +156,21 @@ def test_steps_of_a_model_that_was_not_measured(model: str) -> None:
     assert np.percentile(errors, 95) < 0.09
 
 
+@pytest.mark.parametrize("size", ["k", "n", "experts", "top_k"])
+@pytest.mark.parametrize("value", [0, -1])
+def test_a_curve_of_no_size_corrects_nothing(size: str, value: int) -> None:
+    """A file may hold one: nothing is carried over from it, nor to it."""
+    known = [c for c in H200.curves if c.key.op == "grouped_gemm"]
+    none = msgspec.structs.replace(known[0].key, **{size: value})
+    broken = msgspec.structs.replace(known[0], key=none)
+    key = CurveKey("grouped_gemm", k=512, n=512, experts=16, top_k=2)
+    assert transfer(none, known, PRICE.roofline_ns, 0.1) is None
+    assert transfer(key, [broken], PRICE.roofline_ns, 0.1) is None
+    assert transfer(key, [broken, *known[1:]], PRICE.roofline_ns, 0.1) == transfer(
+        key, known[1:], PRICE.roofline_ns, 0.1
+    )
+
+
 def test_a_kernel_without_its_like_has_no_transfer() -> None:
     """No windowed attention is made from full attention, and an element-wise op from nothing."""
     full = [c for c in H200.curves if c.key.op == "attention" and not c.key.window]
