@@ -176,7 +176,7 @@ def what_cannot_cross_a_break_is_refused(kit: Kit) -> None:
 
     both = torch.ones(2, 2, device=kit.device.device)
     sparse = torch.sparse_coo_tensor(
-        torch.tensor([[0]]), torch.ones(1), (2,), check_invariants=False
+        torch.tensor([[0]]), torch.ones(1), (2,), check_invariants=True
     )
     cases: list[tuple[Callable[[torch.Tensor], Any], Any, str]] = [
         (lambda x: x, None, "returns one of its arguments or a view"),

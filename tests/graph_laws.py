@@ -56,7 +56,7 @@ def a_host_scalar_is_baked(device: GraphDevice) -> None:
 
     def work() -> None:
         out.copy_(static * factor[0])
-        out[0] = factor[0]
+        out[0].fill_(factor[0])
 
     segment = captured(device, device.new_pool(), work)
     factor[0] = 7.0
@@ -266,12 +266,31 @@ def views_and_slices_write_through(device: GraphDevice) -> None:
     assert torch.equal(out, expected)
 
 
+def inference_mode_changes_nothing(device: GraphDevice) -> None:
+    """There torch hands composite operators over whole."""
+    static, out = numbers(device, 1, 2), numbers(device, 0, 0)
+
+    def work() -> None:
+        wide = torch.matmul(static.to(torch.float64), static.double()).expand(2)
+        out.copy_(torch.full_like(out, 3.0) + torch.nn.functional.silu(static) * wide)
+
+    segment = captured(device, device.new_pool(), work)
+    with torch.inference_mode():
+        inside = captured(device, device.new_pool(), work)
+        inside.replay()
+    first = out.clone()
+    segment.replay()
+    assert torch.equal(out, first)
+    assert first.tolist() == pytest.approx([3 + 5 * 0.7310586, 3 + 5 * 1.7615942])
+
+
 LAWS: dict[str, Law] = {
     law.__name__: law
     for law in (
         a_replay_reads_its_static_input_again,
         nothing_runs_at_capture,
         a_host_scalar_is_baked,
+        inference_mode_changes_nothing,
         a_replay_uses_the_old_address_of_a_tensor_that_was_rebuilt,
         a_dropped_tensor_is_overwritten_by_a_later_capture,
         a_held_tensor_keeps_its_memory,

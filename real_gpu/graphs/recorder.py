@@ -121,6 +121,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch is untyped her
         self, func: Any, _types: Any, args: Any = (), kwargs: Any = None
     ) -> object:
         kwargs = kwargs or {}
+        if func._can_decompose():  # in inference mode, composite operators come whole
+            with self:
+                return func.decompose(*args, **kwargs)
         traits = traits_of(func)
         if func is torch.ops.aten.lift_fresh.default:
             return self._constant(args[0])

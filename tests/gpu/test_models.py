@@ -23,7 +23,8 @@ from real_gpu.attention.plan import Planner
 from real_gpu.attention.reference import reference_attention
 from real_gpu.graphs.cuda import CudaGraphDevice
 from real_gpu.graphs.device import Segment
-from real_gpu.models.decoder import Decoder
+from real_gpu.models.decoder import Decoder, _linear
+from real_gpu.models.weights import Dense
 from real_gpu.models.kernels import kernels_for, plain
 from real_gpu.models.weights import angles
 from simcg.batch import Batch
@@ -211,10 +212,31 @@ def captured(
     return ids, out, segment
 
 
-def test_a_captured_forward_has_the_kernels_that_simcg_counts(engine: Engine) -> None:
-    """Graph nodes = the sum of the pass's kernels, at a size where no product is split."""
-    *_, segment = captured(engine, CudaGraphDevice(), TOKENS)
-    assert segment.nodes == sum(op.kernels for op in lean_pass(engine.decoder.arch).ops)
+def nodes_of_products(engine: Engine, device: CudaGraphDevice, tokens: int) -> list[int]:
+    """Nodes of each dense product captured alone: where the library splits k it has two."""
+    found = []
+    for layer in engine.decoder.weights.layers:
+        feed = layer.feed_forward
+        more = (feed.gate_up, feed.down) if isinstance(feed, Dense) else (feed.router,)
+        for linear in (layer.qkv, layer.o, *more):
+            x = torch.zeros((tokens, linear.matrix.shape[0]), device=GPU, dtype=BF16)
+            with torch.no_grad(), device.on_capture_stream():
+                _linear(x, linear)
+            torch.cuda.synchronize()
+            with torch.no_grad():
+                device.begin(device.new_pool())
+                _linear(x, linear)
+                found.append(device.end().nodes)
+    return found
+
+
+@pytest.mark.parametrize("tokens", [16, 256, TOKENS])
+def test_a_captured_forward_has_the_kernels_that_simcg_counts(engine: Engine, tokens: int) -> None:
+    """Graph nodes = the sum of the pass's kernels, and what split products have on top."""
+    device = CudaGraphDevice()
+    *_, segment = captured(engine, device, tokens)
+    extra = sum(nodes - 1 for nodes in nodes_of_products(engine, device, tokens))
+    assert segment.nodes == sum(op.kernels for op in lean_pass(engine.decoder.arch).ops) + extra
 
 
 @pytest.mark.parametrize("tokens", [64, 256, 2048])
