@@ -83,7 +83,7 @@ class _Breaking:
         self._close_segment()
         try:
             held_args, held_kwargs = tree_map(self._held, (args, kwargs))
-            tell_break(function, (args, kwargs), (held_args, held_kwargs))
+            tell_break(function, (args, kwargs), (held_args, held_kwargs), runs=True)
             call = functools.partial(function, *held_args, **held_kwargs)
             with handling_breaks(None):
                 result = function(*args, **kwargs)

@@ -14,8 +14,10 @@ Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 class BreakWatcher(Protocol):
     """Told at capture, between the segments that a break parts."""
 
-    def on_break(self, function: Callable[..., Any], given: Arguments, held: Arguments) -> None:
-        """A break was met: its arguments, and what a replay passes in place of each."""
+    def on_break(
+        self, function: Callable[..., Any], given: Arguments, held: Arguments, runs: bool
+    ) -> None:
+        """A break was met: its arguments, what a replay passes instead, whether it runs now."""
 
     def on_result(self, value: Any) -> None:
         """The last break returned: buffers that a replay copies its result into."""
@@ -34,11 +36,11 @@ def watching_breaks(watcher: BreakWatcher) -> Iterator[None]:
         _watcher.reset(token)
 
 
-def tell_break(function: Callable[..., Any], given: Arguments, held: Arguments) -> None:
+def tell_break(function: Callable[..., Any], given: Arguments, held: Arguments, runs: bool) -> None:
     """See ``BreakWatcher.on_break``."""
     watcher = _watcher.get()
     if watcher is not None:
-        watcher.on_break(function, given, held)
+        watcher.on_break(function, given, held, runs)
 
 
 def tell_result(value: Any) -> None:

@@ -93,7 +93,9 @@ class Op(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=
     decided: bool = True
 
 
-class Allocate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag="allocate"):
+class Allocate(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag="allocate"
+):
     """A storage begins; what it holds is anything."""
 
     storage: Size
@@ -108,7 +110,9 @@ class Free(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
 Event = Op | Allocate | Free
 
 
-class Segment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag="segment"):
+class Segment(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag="segment"
+):
     """A graph. ``nodes``: kernels that the device recorded in it."""
 
     nodes: Size
@@ -128,7 +132,9 @@ class Argument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
             raise ValueError(f"{self.name} is held {self.held}: a region belongs to tensors alone")
 
 
-class Break(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag="break"):
+class Break(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag="break"
+):
     """A function that each replay calls between two segments.
 
     ``returns``: buffers into which a replay copies its result; empty where it writes into
@@ -148,8 +154,9 @@ Item = Segment | Break
 class Recording(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """One bucket's capture. ``slots``: its request slots, 0 without.
 
-    ``storages`` are numbered by their place in the list. Those of the pool begin with an
-    ``Allocate`` event; all others were there before and are there afterwards.
+    ``storages`` are numbered by their place in the list. Each of the pool's, and none else, begins
+    with an ``Allocate`` event; others were there before, or are a break's own. ``output``: where
+    the rows lie that the forward returns.
     """
 
     backend: BackendName

@@ -89,7 +89,8 @@ def record(device: GraphDevice, pool: Hashable, program: Program, values: Sequen
             else:
                 call = _bound(item, env, held)
                 given = _bound(item, env, lambda tensor: tensor)
-                tell_break(item.function, (given.args, given.keywords), (call.args, call.keywords))
+                held_args = call.args, call.keywords
+                tell_break(item.function, (given.args, given.keywords), held_args, runs=False)
                 steps.append(call)
                 _drop(env, item)
                 del given  # it would keep what the break was last to need
