@@ -175,9 +175,8 @@ def what_cannot_cross_a_break_is_refused(kit: Kit) -> None:
         return give(x)
 
     both = torch.ones(2, 2, device=kit.device.device)
-    sparse = torch.sparse_coo_tensor(
-        torch.tensor([[0]]), torch.ones(1), (2,), check_invariants=True
-    )
+    with torch.sparse.check_sparse_tensor_invariants(enable=True):
+        sparse = torch.sparse_coo_tensor(torch.tensor([[0]]), torch.ones(1), (2,))
     cases: list[tuple[Callable[[torch.Tensor], Any], Any, str]] = [
         (lambda x: x, None, "returns one of its arguments or a view"),
         (lambda x: x[1:], None, "returns one of its arguments or a view"),

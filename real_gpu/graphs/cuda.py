@@ -86,7 +86,7 @@ class CudaGraphDevice:
         torch.cuda.empty_cache()
         pool = CudaPool(torch.cuda.graph_pool_handle(), self._device.index)
         self.begin(pool)
-        pool.anchor = self._stop()
+        pool.anchors.append(self._stop())
         return pool
 
     def begin(self, pool: Hashable) -> None:
@@ -231,16 +231,18 @@ class CudaGraphDevice:
         """Undo what ``capture_end`` leaves undone when it raises.
 
         It then neither stops routing allocations to the pool, nor counts the graph off, nor takes
-        the random generator out of capture; a capture that ends well does the last.
+        the random generator out of capture; a capture that ends well does the last. PyTorch's
+        host allocator, which nothing here reaches, takes the handle for recording ever after.
         """
         self._broken.append(graph)
         with suppress(RuntimeError):
             torch._C._cuda_endAllocateToPool(self._device.index, pool.handle)
         torch._C._cuda_releasePool(self._device.index, pool.handle)
-        with suppress(RuntimeError):
-            empty = torch.cuda.CUDAGraph(keep_graph=True)
-            empty.capture_begin(pool=pool.handle, capture_error_mode="thread_local")
-            _capture_end(empty)
+        pool.renew()
+        anchor = torch.cuda.CUDAGraph(keep_graph=True)
+        anchor.capture_begin(pool=pool.handle, capture_error_mode="thread_local")
+        _capture_end(anchor)
+        pool.anchors.append(anchor)
 
 
 def _capture_end(graph: torch.cuda.CUDAGraph) -> None:

@@ -12,18 +12,26 @@ import torch
 
 @dataclass(slots=True, eq=False)
 class CudaPool:
-    """``handle`` is PyTorch's; ``anchor`` an empty graph that keeps the pool from being freed.
+    """``handle`` is PyTorch's; ``anchors`` are empty graphs that keep the pool from being freed.
 
-    Without it a pool would be gone for good once its last graph is released, also when that was
-    a failed capture. ``grown``: a recording ran since the segments were read.
+    Without one a pool would be gone for good once its last graph is released, also when that was
+    a failed capture. PyTorch cannot record into a pool again whose capture broke: the ``retired``
+    handles are those of this pool, and hold the memory of its earlier graphs. ``grown``: a
+    recording ran since the segments were read.
     """
 
     handle: tuple[int, int]
     device: int
-    anchor: torch.cuda.CUDAGraph | None = None
+    anchors: list[torch.cuda.CUDAGraph] = field(default_factory=list)
+    retired: list[tuple[int, int]] = field(default_factory=list)
     grown: bool = True
     _ranges: list[tuple[int, int]] = field(default_factory=list)
     _reserved_ever: int = -1
+
+    def renew(self) -> None:
+        """Go on with a fresh handle."""
+        self.retired.append(self.handle)
+        self.handle = torch.cuda.graph_pool_handle()
 
     def holds(self, address: int) -> bool:
         """Whether the address lies in one of the pool's segments."""
@@ -56,11 +64,11 @@ class CudaPool:
             )
 
     def _segments(self) -> list[dict[str, Any]]:
+        mine = {tuple(handle) for handle in (self.handle, *self.retired)}
         return [
             segment
             for segment in torch.cuda.memory_snapshot()
-            if tuple(segment["segment_pool_id"]) == tuple(self.handle)
-            and segment["device"] == self.device
+            if tuple(segment["segment_pool_id"]) in mine and segment["device"] == self.device
         ]
 
 

@@ -24,9 +24,8 @@ from real_gpu.attention.reference import reference_attention
 from real_gpu.graphs.cuda import CudaGraphDevice
 from real_gpu.graphs.device import Segment
 from real_gpu.models.decoder import Decoder, _linear
-from real_gpu.models.weights import Dense
 from real_gpu.models.kernels import kernels_for, plain
-from real_gpu.models.weights import angles
+from real_gpu.models.weights import Dense, angles
 from simcg.batch import Batch
 from simcg.model.activations import peak_activation_bytes
 from simcg.model.architecture import Architecture
