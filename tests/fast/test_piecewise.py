@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
@@ -19,85 +18,12 @@ from real_gpu.backends.breaks import eager_on_graph
 from real_gpu.backends.tc_piecewise import TcPiecewise
 from real_gpu.graphs.cpu import RecordingCpuDevice
 from simcg.ladder import Bucket
+from tests.pieces import LAYERS, WIDTH, Forward, Inputs, Model, calls, mix, outcome
 from tests.programs import EVERY_STEP, STEPS, Buffers, Step, programs
 
 torch.set_num_threads(1)
 
-SIZES = (12, 8, 3, 2, 1)
-WIDTH = 8  # as many as the rows of one bucket: a coincidence that must fix nothing
-LAYERS = 3
-
-calls: list[int] = []
-
-
-@eager_on_graph
-def mix(x: torch.Tensor, out: torch.Tensor, layer: int) -> None:
-    """Something that mixes rows; calls another break, which is then a plain call."""
-    calls.append(layer)
-    torch.remainder(torch.cumsum(x * (layer + 1), 0), 7, out=out)
-    count(out, 1)
-
-
-@eager_on_graph
-def count(x: torch.Tensor, by: int) -> None:
-    x.add_(by)
-
-
-@dataclass
-class Model:
-    """Integer-valued, so that every sum is exact; a cache that pieces write in place."""
-
-    weights: list[torch.Tensor]
-    cache: torch.Tensor
-    seen: torch.Tensor
-
-    @staticmethod
-    def new() -> Model:
-        source = torch.Generator().manual_seed(1)
-        weights = [
-            torch.randint(-2, 3, (WIDTH, WIDTH), generator=source).float() for _ in range(LAYERS)
-        ]
-        return Model(weights, torch.zeros(20, WIDTH), torch.zeros(1))
-
-    def forward(self, x: torch.Tensor, slots: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-        """An in-place residual, a cache write and a break per layer; the last break is unused."""
-        residual = torch.zeros_like(x)
-        hidden = x
-        for index, weight in enumerate(self.weights):
-            residual.add_(hidden)
-            q = torch.mm(residual, weight)
-            self.cache.index_copy_(0, slots, q)
-            mixed = torch.empty_like(q)
-            mix(q, mixed, index)
-            hidden = torch.mm(mixed, weight).remainder_(5)
-        count(self.seen, 1)
-        out.copy_(hidden + residual)
-        return out
-
-
-Forward = Callable[[], torch.Tensor]
-
-
-@dataclass
-class Inputs:
-    """Static inputs of all buckets: the smaller ones are views of the larger."""
-
-    x: torch.Tensor
-    slots: torch.Tensor
-    out: torch.Tensor
-
-    @staticmethod
-    def of(rows: int) -> Inputs:
-        slots = torch.arange(rows)
-        return Inputs(torch.zeros(rows, WIDTH), slots, torch.zeros(rows, WIDTH))
-
-    def rewrite(self, seed: int) -> None:
-        source = torch.Generator().manual_seed(seed)
-        self.x.copy_(torch.randint(-3, 4, self.x.shape, generator=source))
-
-    def forward(self, model: Model, rows: int) -> Forward:
-        x, slots, out = self.x[:rows], self.slots[:rows], self.out[:rows]
-        return lambda: model.forward(x, slots, out)
+SIZES = (12, WIDTH, 3, 2, 1)
 
 
 @dataclass
@@ -125,15 +51,6 @@ def kit() -> Kit:
     assert all(f.breaks == LAYERS + 1 and f.segments == LAYERS + 2 for f in figures)
     compile_ns = [f.compile_ns for f in figures]
     return Kit(device, backend, model, inputs, compile_ns, traces_so_far() - before)
-
-
-def outcome(model: Model, run: Forward) -> tuple[torch.Tensor, torch.Tensor, float]:
-    """What a step leaves behind, from the same state each time."""
-    model.cache.zero_()
-    model.seen.zero_()
-    with torch.no_grad():
-        out = run().clone()
-    return out, model.cache.clone(), float(model.seen)
 
 
 @settings(max_examples=40)
@@ -187,15 +104,26 @@ def test_a_break_runs_once_at_a_replay_and_never_while_pieces_are_recorded() -> 
 
 
 def test_small_buckets_may_come_first() -> None:
-    model, inputs = Model.new(), Inputs.of(8)
+    model, inputs = Model.new(), Inputs.of(WIDTH)
     backend = TcPiecewise(RecordingCpuDevice())
     inputs.rewrite(3)
-    for rows in (2, 8):
+    for rows in (2, WIDTH):
         backend.capture_one(Bucket(rows), inputs.forward(model, rows))
-    for rows in (8, 2):
+    for rows in (WIDTH, 2):
         found = outcome(model, functools.partial(backend.replay, Bucket(rows)))
         expected = outcome(model, inputs.forward(model, rows))
         assert torch.equal(found[0], expected[0])
+
+
+def test_a_first_bucket_as_large_as_a_dimension_of_the_model_fixes_nothing() -> None:
+    """Rows of the weights, which the forward holds too, are then taken for rows of the batch."""
+    model, inputs = Model.new(), Inputs.of(WIDTH)
+    backend, before = TcPiecewise(RecordingCpuDevice()), traces_so_far()
+    for rows in (WIDTH, 5):
+        backend.capture_one(Bucket(rows), inputs.forward(model, rows))
+        found = outcome(model, functools.partial(backend.replay, Bucket(rows)))
+        assert torch.equal(found[0], outcome(model, inputs.forward(model, rows))[0])
+    assert traces_so_far() == before + 1
 
 
 def traceable(program: list[Step], rows: int) -> tuple[Forward, Buffers]:

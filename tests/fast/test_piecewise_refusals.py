@@ -61,10 +61,6 @@ def branches(x: torch.Tensor) -> torch.Tensor:
     return x + 1 if x.sum() > 0 else x * 2
 
 
-def fixes_rows(x: torch.Tensor) -> torch.Tensor:
-    return x + 1 if x.shape[0] == 4 else x * 2
-
-
 def wrong_shapes(x: torch.Tensor) -> torch.Tensor:
     return x @ torch.zeros(2, 2)
 
@@ -95,7 +91,6 @@ def lists(x: torch.Tensor) -> torch.Tensor:
 REFUSED: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], str]] = {
     "a host read": (prints, r"print.*test_piecewise_refusals.py.*@eager_on_graph"),
     "a branch on values": (branches, r"branching.*test_piecewise_refusals.py.*@eager_on_graph"),
-    "a branch on the number of rows": (fixes_rows, r"rows became a constant.*in fixes_rows"),
     "shapes that do not fit": (wrong_shapes, r"reduction dim.*test_piecewise_refusals.py:\d+"),
     "a shape that depends on values": (
         selects,
@@ -144,6 +139,17 @@ def test_a_number_that_is_baked_into_the_trace_is_named_when_it_changes() -> Non
     with pytest.raises(CaptureError, match=r"bucket of 4 tokens.*the trace does not hold.*== 8"):
         backend.capture_one(Bucket(4), forward(4))
     assert backend.replay(Bucket(8)).eq(8).all()
+
+
+def test_a_branch_on_the_number_of_rows_is_named_when_it_goes_another_way() -> None:
+    def branches_on_rows(x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if x.shape[0] == 8 else x * 2
+
+    backend = TcPiecewise(RecordingCpuDevice())
+    backend.capture_one(Bucket(8), forward_of(branches_on_rows, 8))
+    with pytest.raises(CaptureError, match=r"does not hold here: .*size.*expected 8, actual 4"):
+        backend.capture_one(Bucket(4), forward_of(branches_on_rows, 4))
+    assert backend.replay(Bucket(8)).eq(2).all()
 
 
 def test_a_forward_without_rows_is_refused() -> None:

@@ -48,8 +48,9 @@ def _parts(value: object) -> Iterable[object]:
 def rows_may_vary(forward: object, rows: int) -> Iterator[None]:
     """Within it, the first dimension of what ``forward`` holds is dynamic where it is ``rows``.
 
-    One row is not declared: PyTorch knows it is one. Raises ``CaptureError`` where the forward
-    holds no such tensor: then it cannot run at other sizes.
+    Where that is a coincidence, the trace makes a constant of it. One row is not declared: PyTorch
+    knows it is one. Raises ``CaptureError`` where the forward holds no such tensor: then it cannot
+    run at other sizes.
     """
     tensors = {id(t): t for t in held_tensors(forward) if t.dim() and t.shape[0] == rows}
     if not tensors:
@@ -60,7 +61,7 @@ def rows_may_vary(forward: object, rows: int) -> Iterator[None]:
     before = {key: dict(tensor.__dict__) for key, tensor in tensors.items()}
     try:
         for tensor in tensors.values() if rows > 1 else ():
-            torch._dynamo.mark_dynamic(tensor, 0)
+            torch._dynamo.maybe_mark_dynamic(tensor, 0)
         yield
     finally:
         for key, tensor in tensors.items():

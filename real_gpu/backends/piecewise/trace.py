@@ -17,7 +17,7 @@ from torch._dynamo.exc import (
     TorchDynamoException,
     Unsupported,
 )
-from torch.fx.experimental.symbolic_shapes import ConstraintViolationError, free_unbacked_symbols
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from real_gpu.backends.backend import Forward
 from real_gpu.backends.breaks import handling_breaks, marked_functions
@@ -65,7 +65,7 @@ class TracedForward:
     def trace(self, forward: Forward, rows: int) -> None:
         """Trace, cut and compile, without running.
 
-        Raises ``CaptureError`` that names what cannot be traced, or what fixes the rows.
+        Raises ``CaptureError`` that names what cannot be traced.
         """
         with (
             rows_may_vary(forward, rows),
@@ -73,7 +73,7 @@ class TracedForward:
             shape_config.patch(backed_size_oblivious=True, use_duck_shape=False),
             # nothing else varies, whatever other forwards had in its place
             torch._dynamo.config.patch(automatic_dynamic_shapes=False),
-            _silent("torch._guards", "torch._subclasses.fake_tensor"),
+            _silent("torch._subclasses.fake_tensor"),
         ):
             for function in marked_functions():
                 torch._dynamo.allow_in_graph(function)
@@ -81,7 +81,7 @@ class TracedForward:
                 self.enter(forward, _stop)
             except _Stopped:
                 pass
-            except (TorchDynamoException, ConstraintViolationError) as error:
+            except TorchDynamoException as error:
                 raise (self._refusal or _untraceable(error)) from error
         if self._program is None or not self._program.items:
             raise CaptureError("forward has no operator that could be captured")
@@ -192,17 +192,15 @@ def _not_entered(_program: Program, _values: Sequence[Any]) -> Sequence[Any]:
 
 
 @contextmanager
-def _silent(*names: str) -> Iterator[None]:
-    """Keep loggers quiet that would print what the error says that is raised anyway."""
-    loggers = [logging.getLogger(name) for name in names]
-    before = [logger.disabled for logger in loggers]
+def _silent(name: str) -> Iterator[None]:
+    """Keep a logger quiet that would print what the error says that is raised anyway."""
+    logger = logging.getLogger(name)
+    before = logger.disabled
+    logger.disabled = True
     try:
-        for logger in loggers:
-            logger.disabled = True
         yield
     finally:
-        for logger, disabled in zip(loggers, before, strict=True):
-            logger.disabled = disabled
+        logger.disabled = before
 
 
 def _untraceable(error: Exception) -> CaptureError:
@@ -214,8 +212,5 @@ def _untraceable(error: Exception) -> CaptureError:
     if isinstance(error, BackendCompilerFailed):
         cause = error.inner_exception
         said, place = [f"a piece cannot be compiled: {type(cause).__name__}: {cause}"], ""
-    if isinstance(error, ConstraintViolationError):
-        said = ["the number of rows became a constant", *lines[1:2]]
-        place = "".join(f" at {line}" for line in lines if line.startswith("File"))
     advice = ADVICE if isinstance(error, Unsupported) else ""
     return CaptureError(f"forward is not one graph: {' '.join(said)}{place}{advice}")
