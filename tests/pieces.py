@@ -12,6 +12,7 @@ import torch
 
 from real_gpu.backends.breaks import eager_on_graph
 
+CPU = torch.device("cpu")
 WIDTH = 8  # as many as the rows of one bucket: a coincidence that must fix nothing
 LAYERS = 3
 
@@ -41,12 +42,14 @@ class Model:
     seen: torch.Tensor
 
     @staticmethod
-    def new() -> Model:
+    def new(device: torch.device = CPU) -> Model:
         source = torch.Generator().manual_seed(1)
         weights = [
-            torch.randint(-2, 3, (WIDTH, WIDTH), generator=source).float() for _ in range(LAYERS)
+            torch.randint(-2, 3, (WIDTH, WIDTH), generator=source).float().to(device)
+            for _ in range(LAYERS)
         ]
-        return Model(weights, torch.zeros(20, WIDTH), torch.zeros(1))
+        cache = torch.zeros(20, WIDTH, device=device)
+        return Model(weights, cache, torch.zeros(1, device=device))
 
     def forward(self, x: torch.Tensor, slots: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
         """An in-place residual, a cache write and a break per layer; the last break is unused."""
@@ -76,9 +79,9 @@ class Inputs:
     out: torch.Tensor
 
     @staticmethod
-    def of(rows: int) -> Inputs:
-        slots = torch.arange(rows)
-        return Inputs(torch.zeros(rows, WIDTH), slots, torch.zeros(rows, WIDTH))
+    def of(rows: int, device: torch.device = CPU) -> Inputs:
+        x, out = torch.zeros((2, rows, WIDTH), device=device).unbind(0)
+        return Inputs(x, torch.arange(rows, device=device), out)
 
     def rewrite(self, seed: int) -> None:
         source = torch.Generator().manual_seed(seed)
