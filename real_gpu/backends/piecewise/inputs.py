@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -44,26 +44,34 @@ def _parts(value: object) -> Iterable[object]:
     return parts
 
 
-@contextmanager
-def rows_may_vary(forward: object, rows: int) -> Iterator[None]:
-    """Within it, the first dimension of what ``forward`` holds is dynamic where it is ``rows``.
+def tensors_of_rows(forward: object, rows: int) -> list[torch.Tensor]:
+    """What ``forward`` holds whose first dimension is ``rows``.
 
-    Where that is a coincidence, the trace makes a constant of it. One row is not declared: PyTorch
-    knows it is one. Raises ``CaptureError`` where the forward holds no such tensor: then it cannot
-    run at other sizes.
+    Raises ``CaptureError`` where it holds none: then it cannot run at other sizes.
     """
-    tensors = {id(t): t for t in held_tensors(forward) if t.dim() and t.shape[0] == rows}
-    if not tensors:
+    found = {id(t): t for t in held_tensors(forward) if t.dim() and t.shape[0] == rows}
+    if not found:
         raise CaptureError(
             f"forward holds no tensor of {rows} rows: hand it its static inputs as views of the "
             "bucket's size, held by the function itself"
         )
-    before = {key: dict(tensor.__dict__) for key, tensor in tensors.items()}
+    return list(found.values())
+
+
+@contextmanager
+def rows_may_vary(tensors: Sequence[torch.Tensor]) -> Iterator[None]:
+    """Within it, the first dimension of each is declared dynamic to Dynamo.
+
+    Where a tensor has as many rows by coincidence, the trace makes a constant of them. One row is
+    not declared: PyTorch knows it is one.
+    """
+    before = [dict(tensor.__dict__) for tensor in tensors]
     try:
-        for tensor in tensors.values() if rows > 1 else ():
-            torch._dynamo.maybe_mark_dynamic(tensor, 0)
+        for tensor in tensors:
+            if tensor.shape[0] > 1:
+                torch._dynamo.maybe_mark_dynamic(tensor, 0)
         yield
     finally:
-        for key, tensor in tensors.items():
+        for tensor, attributes in zip(tensors, before, strict=True):
             tensor.__dict__.clear()
-            tensor.__dict__.update(before[key])
+            tensor.__dict__.update(attributes)

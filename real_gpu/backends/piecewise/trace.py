@@ -22,7 +22,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from real_gpu.backends.backend import Forward
 from real_gpu.backends.breaks import handling_breaks, marked_functions
 from real_gpu.backends.piecewise.compilers import PIECE_COMPILERS, CompilerName
-from real_gpu.backends.piecewise.inputs import rows_may_vary
+from real_gpu.backends.piecewise.inputs import rows_may_vary, tensors_of_rows
 from real_gpu.backends.piecewise.split import Program, split
 from real_gpu.graphs.device import CaptureError
 
@@ -68,7 +68,7 @@ class TracedForward:
         Raises ``CaptureError`` that names what cannot be traced.
         """
         with (
-            rows_may_vary(forward, rows),
+            rows_may_vary(tensors_of_rows(forward, rows)),
             # one row is a size like others; equal sizes of unlike things are a coincidence
             shape_config.patch(backed_size_oblivious=True, use_duck_shape=False),
             # nothing else varies, whatever other forwards had in its place
