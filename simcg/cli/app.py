@@ -15,7 +15,7 @@ from simcg import __version__
 from simcg.errors import SimcgError
 
 COMMANDS = (
-    "optimize", "compare", "ladder", "workload", "model", "validate", "calibrate", "measure",
+    "optimize", "compare", "ladder", "workload", "model", "calibrate", "measure", "validate",
 )  # fmt: skip
 
 
