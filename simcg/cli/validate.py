@@ -77,8 +77,9 @@ def _print(result: Validation, with_cells: bool) -> None:
     if with_cells:
         out.print(report.cells_table(result.comparison.cells))
         out.print()
-    for line in report.order_lines(result.orders):
-        out.print(line)
+    if result.orders:
+        out.print(report.order_table(result.orders))
+        out.print()
     peers = join(result.runs, PeerCell)
     if peers:
         out.print(report.peers_table(peers))

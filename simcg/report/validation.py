@@ -83,20 +83,20 @@ def decisions_table(found: Sequence[Decision]) -> Table:
     )  # fmt: skip
 
 
-def order_lines(found: Sequence[Order]) -> list[str]:
-    """Where the order of speed holds, one line a pair."""
-    lines = []
+def order_table(found: Sequence[Order]) -> Table:
+    """Up to which size launches are what a step waits for, and where the order of speed breaks."""
+    groups: dict[tuple[str, int], list[Order]] = {}
     for one in found:
-        bound = f"launch-bound up to {max(one.launch_bound)}" if one.launch_bound else (
-            "nowhere launch-bound"
-        )  # fmt: skip
-        if not one.wrong:
-            says = f"never slower at {len(one.sizes)} sizes"
-        else:
-            says = f"slower at {' '.join(map(str, one.wrong))} tokens"
-        pair = f"{one.faster} against {one.slower}"
-        lines.append(f"{one.model}, {one.requests} requests, {bound}: {pair}: {says}")
-    return lines
+        groups.setdefault((one.model, one.requests), []).append(one)
+    rows = []
+    for (model, requests), pairs in groups.items():
+        bound = max(pairs[0].launch_bound, default=0)
+        order = " <= ".join([pairs[0].faster, *(one.slower for one in pairs)])
+        wrong = sorted({n for one in pairs for n in one.wrong})
+        breaks = f"not at {' '.join(map(str, wrong))}" if wrong else "at every size"
+        rows.append((model, str(requests), str(bound) if bound else "-", order, breaks))
+    headers = ("model", "requests", "launch-bound to", "step time", "holds")
+    return plain_table(headers, rows)
 
 
 def peers_table(peers: Sequence[PeerCell]) -> Table:
