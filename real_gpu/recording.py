@@ -11,7 +11,7 @@ compiler launches shows only in a segment's number of nodes.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -107,9 +107,9 @@ class ObservingDevice:
         """See ``GraphDevice``."""
         return self._inner.recording
 
-    def new_pool(self) -> Hashable:
+    def new_pool(self, room: int = 0) -> Hashable:
         """See ``GraphDevice``."""
-        return self._inner.new_pool()
+        return self._inner.new_pool(room)
 
     def begin(self, pool: Hashable) -> None:
         """See ``GraphDevice``."""
@@ -168,6 +168,10 @@ class ObservingDevice:
     def synchronize(self) -> None:
         """See ``GraphDevice``."""
         self._inner.synchronize()
+
+    def peak_bytes(self, work: Callable[[], object]) -> int:
+        """See ``GraphDevice``."""
+        return self._inner.peak_bytes(work)
 
     def memory(self) -> MemoryFigures:
         """See ``GraphDevice``."""

@@ -22,7 +22,11 @@ def _state(kit: Kit) -> tuple[object, ...]:
 
 
 def a_failed_capture_leaves_all_as_it_was(kit: Kit) -> None:
-    """Earlier buckets replay, later captures work, the error names bucket and place."""
+    """Earlier buckets replay, later captures work, the error names bucket and place.
+
+    The pool goes on too. On CUDA a broken capture (not one that the forward's own exception ends)
+    costs a second pool of the same size, as the first one's handle records no more.
+    """
 
     @eager_on_graph
     def broken(_: torch.Tensor) -> torch.Tensor:
@@ -63,7 +67,8 @@ def a_failed_capture_leaves_all_as_it_was(kit: Kit) -> None:
     assert backend.replay(Bucket(4, 2)).tolist() == [6.0] * 4
     fails[0] = False
     again = backend.capture_one(Bucket(1, 2), forward)
-    assert again.pool_bytes == figures.pool_bytes
+    pools = 2 if kit.device.device.type == "cuda" else 1
+    assert figures.pool_bytes <= again.pool_bytes <= pools * figures.pool_bytes
     source.fill_(2)
     for key in (Bucket(1, 2), Bucket(4, 2)):
         assert backend.replay(key).tolist() == [10.0] * 4

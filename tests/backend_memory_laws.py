@@ -56,6 +56,22 @@ def pool_memory_is_that_of_eager(kit: Kit) -> None:
         assert broken.replay(Bucket(1024)).eq(13).all()
 
 
+def a_pool_is_little_more_than_the_peak(kit: Kit) -> None:
+    """A tensor that fits where two others died together takes no memory of its own."""
+
+    def forward() -> torch.Tensor:
+        wide = kit.ones(6 * MIB)
+        total = (wide + 1).sum()
+        del wide
+        return (kit.ones(10 * MIB).sum() + total).reshape(1)
+
+    for make in (kit.full, kit.breakable):
+        peak = kit.device.peak_bytes(forward)
+        pool = make(kit.device).capture_one(Bucket(1), forward).pool_bytes
+        assert 48 * MIB <= peak <= 49 * MIB
+        assert peak <= pool <= 1.15 * peak + 2 * MIB  # small tensors have a segment of their own
+
+
 def smaller_buckets_need_no_more_memory(kit: Kit) -> None:
     """Captured largest first, a ladder's pool is that of its largest bucket."""
     backend = kit.breakable(kit.device)
@@ -113,6 +129,7 @@ def a_released_ladder_gives_its_memory_back(kit: Kit) -> None:
 
 MEMORY_LAWS: tuple[Law, ...] = (
     pool_memory_is_that_of_eager,
+    a_pool_is_little_more_than_the_peak,
     smaller_buckets_need_no_more_memory,
     outputs_of_all_buckets_share_memory,
     a_failed_capture_keeps_no_memory_while_its_error_lives,

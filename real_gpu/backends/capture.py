@@ -17,6 +17,7 @@ from real_gpu.backends.backend import CaptureFigures, Forward
 from real_gpu.backends.breaks import handling_breaks
 from real_gpu.graphs.device import CaptureError, GraphDevice, Segment
 from simcg.backend import CaptureBackend
+from simcg.cost.memory import POOL_HEADROOM
 from simcg.ladder import Bucket
 
 
@@ -34,6 +35,9 @@ class Captured:
         for segment in self.segments:
             segment.release()
 
+
+OWN_SEGMENT_BYTES = 10 << 20
+"""A tensor of that size gets a segment of its own; smaller ones share them anyway (PyTorch)."""
 
 Record = Callable[[GraphDevice, Hashable, Forward], Captured]
 """Records a warmed-up forward; when it raises, the device records no more."""
@@ -117,19 +121,22 @@ class GraphBackend:
     def _warm_up(self, forward: Forward) -> None:
         """Run twice: compilation, autotuning and lazy buffers belong to no graph.
 
-        The first bucket's second run is on the capture stream, whose library workspaces would
-        otherwise be allocated in the pool.
+        The first bucket's runs are on the capture stream, whose library workspaces would
+        otherwise be allocated in the pool. The second tells how much room the pool needs: from
+        one block the allocator cuts all activations and joins them again, which it cannot do
+        across the segments that it would reserve for one large tensor after the other.
         """
-        forward()
-        self._device.synchronize()
-        if self._pool is None:
-            with self._device.on_capture_stream():
+        if self._pool is not None:
+            for _ in range(2):
                 forward()
-            self._device.synchronize()
-            self._pool = self._device.new_pool()
-        else:
+                self._device.synchronize()
+            return
+        with self._device.on_capture_stream():
             forward()
             self._device.synchronize()
+            room = int(POOL_HEADROOM * self._device.peak_bytes(forward))
+        self._device.synchronize()
+        self._pool = self._device.new_pool(room if room >= OWN_SEGMENT_BYTES else 0)
 
 
 def name_of(key: Bucket) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from real_gpu.graphs.arena import Arena, borrowed, tensor_over
 from real_gpu.graphs.device import CaptureError, MemoryFigures, StaleAddressError
+from real_gpu.graphs.peak import peak_of
 from real_gpu.graphs.recorder import HostReads, Recorder, Tape
 
 
@@ -62,9 +63,11 @@ class RecordingCpuDevice:
         """Between ``begin`` and ``end``."""
         return self._recorder is not None
 
-    def new_pool(self) -> Hashable:
-        """An empty arena."""
+    def new_pool(self, room: int = 0) -> Hashable:
+        """An arena, with a free block of ``room`` bytes."""
         arena = Arena()
+        if room:
+            arena.storage(room)
         self._arenas.add(arena)
         return arena
 
@@ -122,6 +125,10 @@ class RecordingCpuDevice:
 
     def synchronize(self) -> None:
         """Nothing: operators have run when they return."""
+
+    def peak_bytes(self, work: Callable[[], object]) -> int:
+        """See ``GraphDevice.peak_bytes``."""
+        return peak_of(work)
 
     def memory(self) -> MemoryFigures:
         """Live and reserved bytes of all pools, and the process's resident set."""

@@ -20,8 +20,11 @@ STREAMS_PER_PRIORITY = 32
 class CudaSegment:
     """An instantiated graph. ``replay`` launches it on the current stream."""
 
-    def __init__(self, graph: torch.cuda.CUDAGraph, nodes: int) -> None:
+    def __init__(self, graph: torch.cuda.CUDAGraph, nodes: int, pool: CudaPool) -> None:
         self._graph = graph
+        self._pool: CudaPool | None = pool
+        self._handle = pool.handle
+        pool.joined(self._handle)
         self._nodes = nodes
         # Bound once: a replay is one launch, and a wrapper round it would show.
         self.replay: Callable[[], None] = graph.replay if nodes else _nothing
@@ -35,6 +38,9 @@ class CudaSegment:
         """Destroy the graph; replaying it is an error from now on."""
         self._graph.reset()
         self.replay = self._graph.replay
+        if self._pool is not None:
+            self._pool.left(self._handle)
+            self._pool = None
 
 
 def _nothing() -> None:
@@ -81,12 +87,15 @@ class CudaGraphDevice:
         """Between ``begin`` and ``end``."""
         return self._graph is not None
 
-    def new_pool(self) -> Hashable:
+    def new_pool(self, room: int = 0) -> Hashable:
         """A fresh pool; gives cached memory back first, as a recording cannot."""
         torch.cuda.empty_cache()
-        pool = CudaPool(torch.cuda.graph_pool_handle(), self._device.index)
+        pool = CudaPool(torch.cuda.graph_pool_handle(), self._device.index, room)
         self.begin(pool)
-        pool.anchors.append(self._stop())
+        try:
+            self._reserve(pool)
+        finally:
+            pool.anchors[pool.handle] = self._stop()
         return pool
 
     def begin(self, pool: Hashable) -> None:
@@ -111,7 +120,8 @@ class CudaGraphDevice:
         """Stop and instantiate; see ``GraphDevice.end``."""
         for stream in self._forked:
             self._stream.wait_stream(stream)
-        graph = self._stop()
+        pool, graph = self._pool, self._stop()
+        assert pool is not None
         nodes = node_count(graph.raw_cuda_graph())
         if nodes:
             try:
@@ -120,7 +130,7 @@ class CudaGraphDevice:
                 graph.reset()
                 text = f"a graph of {nodes} nodes cannot be instantiated: {first_line(error)}"
                 raise CaptureError(text) from error
-        return CudaSegment(graph, nodes)
+        return CudaSegment(graph, nodes, pool)
 
     def abandon(self) -> None:
         """Stop and drop what was recorded; nothing where nothing is recorded."""
@@ -180,6 +190,15 @@ class CudaGraphDevice:
     def synchronize(self) -> None:
         """Wait for the GPU."""
         torch.cuda.synchronize(self._device)
+
+    def peak_bytes(self, work: Callable[[], object]) -> int:
+        """See ``GraphDevice.peak_bytes``; PyTorch's own peak starts anew."""
+        self.synchronize()
+        torch.cuda.reset_peak_memory_stats(self._device)
+        before = torch.cuda.memory_allocated(self._device)
+        work()
+        self.synchronize()
+        return int(torch.cuda.max_memory_allocated(self._device) - before)
 
     def memory(self) -> MemoryFigures:
         """Allocated and reserved bytes of the caching allocator; bytes in use on the GPU."""
@@ -241,8 +260,15 @@ class CudaGraphDevice:
         pool.renew()
         anchor = torch.cuda.CUDAGraph(keep_graph=True)
         anchor.capture_begin(pool=pool.handle, capture_error_mode="thread_local")
+        with suppress(torch.OutOfMemoryError):  # then it grows segment by segment
+            self._reserve(pool)
         _capture_end(anchor)
-        pool.anchors.append(anchor)
+        pool.anchors[pool.handle] = anchor
+
+    def _reserve(self, pool: CudaPool) -> None:
+        """In a recording into the pool: reserve its room, and leave it free."""
+        if pool.room:
+            torch.empty(pool.room, dtype=torch.uint8, device=self._device)
 
 
 def _capture_end(graph: torch.cuda.CUDAGraph) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -49,8 +49,11 @@ class GraphDevice(Protocol):
     def recording(self) -> bool:
         """Between ``begin`` and ``end``."""
 
-    def new_pool(self) -> Hashable:
-        """A fresh private pool; graphs that never run at the same time may share one."""
+    def new_pool(self, room: int = 0) -> Hashable:
+        """A fresh private pool; graphs that never run at the same time may share one.
+
+        ``room``: bytes that it reserves at once, in one free block.
+        """
 
     def begin(self, pool: Hashable) -> None:
         """Start to record on the capture stream, which waits for the current stream."""
@@ -85,6 +88,9 @@ class GraphDevice(Protocol):
 
     def synchronize(self) -> None:
         """Wait for everything issued so far."""
+
+    def peak_bytes(self, work: Callable[[], object]) -> int:
+        """Run ``work``; the most bytes that it has allocated at once, outside any recording."""
 
     def memory(self) -> MemoryFigures:
         """Figures of the whole device."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,26 +13,43 @@ import torch
 
 @dataclass(slots=True, eq=False)
 class CudaPool:
-    """``handle`` is PyTorch's; ``anchors`` are empty graphs that keep the pool from being freed.
+    """``handle`` is PyTorch's; ``anchors`` are empty graphs that keep its memory from being freed.
 
     Without one a pool would be gone for good once its last graph is released, also when that was
-    a failed capture. PyTorch cannot record into a pool again whose capture broke: the ``retired``
-    handles are those of this pool, and hold the memory of its earlier graphs. ``grown``: a
-    recording ran since the segments were read.
+    a failed capture. PyTorch cannot record into a pool again whose capture broke: it goes on under
+    a fresh handle, with ``room`` bytes as it began; a handle that it had holds the memory of the
+    graphs recorded under it, until the last of them is released. ``grown``: a recording ran since
+    the segments were read.
     """
 
     handle: tuple[int, int]
     device: int
-    anchors: list[torch.cuda.CUDAGraph] = field(default_factory=list)
-    retired: list[tuple[int, int]] = field(default_factory=list)
+    room: int = 0
+    anchors: dict[tuple[int, int], torch.cuda.CUDAGraph] = field(default_factory=dict)
     grown: bool = True
+    _graphs: Counter[tuple[int, int]] = field(default_factory=Counter)
     _ranges: list[tuple[int, int]] = field(default_factory=list)
     _reserved_ever: int = -1
 
+    def joined(self, handle: tuple[int, int]) -> None:
+        """A graph was recorded under that handle."""
+        self._graphs[handle] += 1
+
+    def left(self, handle: tuple[int, int]) -> None:
+        """Such a graph was released."""
+        self._graphs[handle] -= 1
+        self._drop_unused()
+
     def renew(self) -> None:
         """Go on with a fresh handle."""
-        self.retired.append(self.handle)
         self.handle = torch.cuda.graph_pool_handle()
+        self._drop_unused()
+
+    def _drop_unused(self) -> None:
+        """Let PyTorch free the memory of handles that no graph will use again."""
+        for handle in [h for h in self.anchors if h != self.handle and not self._graphs[h]]:
+            self.anchors.pop(handle).reset()
+            self.grown, self._reserved_ever, self._ranges = True, -1, []
 
     def holds(self, address: int) -> bool:
         """Whether the address lies in one of the pool's segments."""
@@ -64,7 +82,7 @@ class CudaPool:
             )
 
     def _segments(self) -> list[dict[str, Any]]:
-        mine = {tuple(handle) for handle in (self.handle, *self.retired)}
+        mine = {tuple(handle) for handle in (self.handle, *self.anchors)}
         return [
             segment
             for segment in torch.cuda.memory_snapshot()

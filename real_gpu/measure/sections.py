@@ -19,7 +19,7 @@ from real_gpu.measure.correctness import (
 )
 from real_gpu.measure.decide import measure_decisions, ways_of
 from real_gpu.measure.matrix import captures, matrix
-from real_gpu.measure.memory import eager_peak, memory_cell
+from real_gpu.measure.memory import memory_cell
 from real_gpu.measure.peers import measure_peers
 from real_gpu.measure.plain import Plain
 from real_gpu.measure.runner import Emit, Way, slots_of, stretches
@@ -80,7 +80,8 @@ def _peak(bench: Bench, setting: Setting, room: Room) -> int:
         ids = torch.ones(tokens, dtype=torch.int64, device=bench.device.device)
         batch = even_batch(tokens, min(room.requests, tokens), 0)
         planned = runner.plan(batch, ids, stretches(batch), None)
-        peak = eager_peak(partial(runner.run, planned), bench.device.device)
+        runner.run(planned)  # workspaces of libraries are not activations
+        peak = bench.device.peak_bytes(partial(runner.run, planned))
     return peak
 
 

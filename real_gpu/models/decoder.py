@@ -18,9 +18,10 @@ from simcg.model.architecture import Architecture
 class Decoder:
     """Llama, Qwen3, Qwen3-MoE and gpt-oss as ``simcg.model.lean.lean_pass`` describes them.
 
-    Activations are allocated where an engine allocates them, so that a pool re-uses them. All
-    matrices have the type ``dtype``; attention sinks and the biases of experts are left out, and
-    rotary angles are not scaled. ``layers``: only the first so many.
+    Two rows a token live throughout: the residual, and hidden states that every part of a layer
+    reads and overwrites; all else dies within its part, so that a pool packs it again from the
+    same place. All matrices have the type ``dtype``; attention sinks and the biases of experts
+    are left out, and rotary angles are not scaled. ``layers``: only the first so many.
     """
 
     def __init__(
@@ -54,10 +55,10 @@ class Decoder:
         residual = torch.zeros_like(hidden)
         for index, layer in enumerate(self.weights.layers):
             self.kernels.add_norm(hidden, residual, layer.input_norm, hidden)
-            hidden = self._attention(index, layer, hidden, metadata)
+            self._attention(index, layer, hidden, metadata)
             self.kernels.add_norm(hidden, residual, layer.post_attention_norm, hidden)
             if isinstance(layer.feed_forward, Dense):
-                hidden = self._dense(layer.feed_forward, hidden)
+                self._dense(layer.feed_forward, hidden)
             else:
                 self._experts(layer.feed_forward, hidden)
         self.kernels.add_norm(hidden, residual, self.weights.final_norm, out)
@@ -69,7 +70,8 @@ class Decoder:
 
     def _attention(
         self, index: int, layer: Layer, hidden: torch.Tensor, metadata: AttentionMetadata
-    ) -> torch.Tensor:
+    ) -> None:
+        """Attention and its products, written over their input."""
         heads, kv = self.arch.heads, self.arch.kv_heads
         qkv = _linear(hidden, layer.qkv)
         if layer.q_norm is not None and layer.k_norm is not None:
@@ -79,7 +81,7 @@ class Decoder:
         self.kernels.kv_write(qkv, metadata.slots, keys, values)
         attended = hidden.new_empty((hidden.shape[0], heads * self.arch.head_dim))
         attend(qkv, attended, index)
-        return _linear(attended, layer.o)
+        _linear(attended, layer.o, hidden)
 
     def _activate(self, gate_up: torch.Tensor, out: torch.Tensor) -> None:
         if self.arch.model_type == "gpt_oss":
@@ -87,11 +89,12 @@ class Decoder:
         else:
             self.kernels.silu_mul(gate_up, out)
 
-    def _dense(self, weights: Dense, hidden: torch.Tensor) -> torch.Tensor:
+    def _dense(self, weights: Dense, hidden: torch.Tensor) -> None:
+        """The dense feed-forward part, written over its input."""
         gate_up = _linear(hidden, weights.gate_up)
         activated = hidden.new_empty((hidden.shape[0], self.arch.intermediate))
         self._activate(gate_up, activated)
-        return _linear(activated, weights.down)
+        _linear(activated, weights.down, hidden)
 
     def _experts(self, weights: Experts, hidden: torch.Tensor) -> None:
         """The weighted sum of the chosen experts, written over their input."""
@@ -114,8 +117,8 @@ class Decoder:
         self.kernels.combine(expert_rows, places, shares, hidden)
 
 
-def _linear(x: torch.Tensor, weights: Linear) -> torch.Tensor:
+def _linear(x: torch.Tensor, weights: Linear, out: torch.Tensor | None = None) -> torch.Tensor:
     """One kernel with a bias as without (for one row, torch copies the bias first)."""
     if weights.bias is None:
-        return torch.mm(x, weights.matrix)
-    return torch.addmm(weights.bias, x, weights.matrix)
+        return torch.mm(x, weights.matrix, out=out)
+    return torch.addmm(weights.bias, x, weights.matrix, out=out)

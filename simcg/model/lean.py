@@ -20,8 +20,9 @@ def lean_pass(arch: Architecture) -> ForwardPass:
 
     As ``forward_pass`` but: the residual starts as a fill; one kernel norms queries and keys;
     flash attention returns a new tensor and its row sums, and a copy of it to a fixed address
-    is part of the break; experts gather their rows first, are sorted by one kernel, and free
-    what they no longer need; the last norm writes into the caller's buffer.
+    is part of the break; products that end a part of a layer write over its input, so that a
+    pool's blocks keep their places; experts gather their rows first, are sorted by one kernel,
+    and free what they no longer need; the last norm writes into the caller's buffer.
     """
     engine = forward_pass(arch, dtype="bf16")
     layers = {id(layer): _layer(arch, layer) for layer in engine.layers}
@@ -52,9 +53,17 @@ def _layer(arch: Architecture, engine: tuple[Op, ...]) -> tuple[Op, ...]:
             ops.append(replace(op, kernels=1))
         elif op.name == "attention":
             ops += _attention(arch, op)
+        elif op.name in ("o", "down"):
+            ops.append(_in_place(op))
         else:
             ops.append(op)
     return tuple(ops)
+
+
+def _in_place(op: Op) -> Op:
+    """A product into ``hidden``, which it does not read."""
+    holds = tuple(name for name in op.holds if name != "hidden")
+    return replace(op, reads=(*op.reads, "hidden"), writes=(), holds=holds)
 
 
 def _attention(arch: Architecture, op: Op) -> tuple[Op, Op]:

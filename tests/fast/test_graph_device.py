@@ -145,3 +145,16 @@ def test_without_a_gpu_the_cuda_device_says_what_still_works() -> None:
 
     with pytest.raises(SimcgError, match=r"no CUDA device here: .* on the CPU device"):
         CudaGraphDevice()
+
+
+def test_the_peak_counts_what_is_alive_at_once() -> None:
+    """Two of three buffers live together; a view and an op in place allocate nothing."""
+
+    def work() -> None:
+        a = torch.zeros(1000)
+        b = a.view(10, 100).add_(1) + 1
+        del a
+        c = b * 2
+        del b, c
+
+    assert RecordingCpuDevice().peak_bytes(work) == 8000

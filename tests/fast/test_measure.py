@@ -40,7 +40,6 @@ from real_gpu.measure.correctness import (  # noqa: E402
     poisoned_embedding,
 )
 from real_gpu.measure.decide import ways_of  # noqa: E402
-from real_gpu.measure.memory import eager_peak  # noqa: E402
 from real_gpu.measure.plain import Plain  # noqa: E402
 from real_gpu.measure.setting import TINY, setting_from  # noqa: E402
 from real_gpu.measure.writer import RunsWriter  # noqa: E402
@@ -181,19 +180,6 @@ def test_a_summary_is_medians_and_their_spread() -> None:
     assert found.floor == pytest.approx(1.4826 * 100 / 1200, rel=0.2)
     assert (found.samples, found.host_ns, found.plan_ns) == (505, 2, 1)
     assert found.gpu_bound
-
-
-def test_the_eager_peak_counts_what_is_alive_at_once() -> None:
-    """Two of three buffers live together; a view and an op in place allocate nothing."""
-
-    def work() -> None:
-        a = torch.zeros(1000)
-        b = a.view(10, 100).add_(1) + 1
-        del a
-        c = b * 2
-        del b, c
-
-    assert eager_peak(work, CPU) == 8000
 
 
 def stale_ids(self: StaticInput, values: Any, rows: int) -> None:

@@ -167,7 +167,7 @@ def check_program(program: list[Step]) -> None:
         assert torch.equal(found, forward())
 
 
-def test_the_pool_is_as_large_as_that_of_the_breakable_backend() -> None:
+def test_the_pool_is_no_larger_than_that_of_the_breakable_backend() -> None:
     """Values that nothing needs later are free again, within a piece and across breaks."""
     inputs, weights = torch.ones(4096, 256), [torch.ones(256, 256) for _ in range(8)]
     out = torch.zeros(4096, 256)
@@ -184,7 +184,7 @@ def test_the_pool_is_as_large_as_that_of_the_breakable_backend() -> None:
 
     compiled = TcPiecewise(RecordingCpuDevice()).capture_one(Bucket(4096), forward)
     plain = breakable(RecordingCpuDevice()).capture_one(Bucket(4096), forward)
-    assert compiled.pool_bytes == plain.pool_bytes < 8 * 4 * 2**20
+    assert compiled.pool_bytes <= plain.pool_bytes < 8 * 4 * 2**20
 
 
 def test_an_exception_in_a_break_leaves_the_backend_usable() -> None:
