@@ -48,7 +48,8 @@ def _rows(backend: str, host: int, capture: int, **more: Any) -> list[dict[str, 
     return [
         {
             "backend": backend, "layers": depth, "host_ns": [50_000 + 1000 * host * depth, 99],
-            "capture_ns": 1_000_000 + 1000 * capture * depth, "compile_ns": 0,
+            "capture_ns": 1_000_000 + 1000 * capture * depth,
+            "compile_ns": more.get("compile_ms", 0) * 10**6,
             "nodes": 3 + more.get("nodes", 0) * depth, "segments": 1 + depth,
         }
         for depth in (2, 8)
@@ -59,8 +60,8 @@ def _compiled(once_ms: int, per_layer_ms: int, host: int) -> list[dict[str, Any]
     return [
         {
             "backend": "tc_piecewise", "layers": depth, "host_ns": [1e5, 9], "capture_ns": 10**6,
-            "compile_ns": 10**6 * (per_layer_ms * depth + (once_ms if first else 5)), "nodes": 9,
-            "segments": 1, "compiled_ns": [7000 + 1000 * host * depth, 5],
+            "compile_ns": 10**6 * (per_layer_ms * depth + (once_ms if first else 5)),
+            "nodes": 3 + 11 * depth, "segments": 1, "compiled_ns": [7000 + 1000 * host * depth, 5],
         }
         for depth, first in ((2, True), (8, False), (2, False))
     ]  # fmt: skip
@@ -88,12 +89,18 @@ def made_raw(models: Sequence[Architecture]) -> dict[str, Any]:
             *_rows("eager", host=200, capture=0),
             *_rows("full", host=1, capture=340, nodes=12),
             *_rows("breakable", host=40, capture=390, nodes=11),
-            *_rows("tc_piecewise", host=47, capture=400, nodes=11),
+            *_rows("tc_piecewise", host=47, capture=400, nodes=11, compile_ms=1280),
         ],
         "gaps": [
-            {"rows": 16, "node": 600.0, "stream": 900.0, "graph_start": -50.0, "after_break": 1e3},
-            {"rows": 64, "node": 700.0, "stream": 1100.0, "graph_start": -20.0, "after_break": 3e3},
-            {"rows": 128, "node": 650.0, "stream": 1000.0, "graph_start": 90.0, "after_break": 2e3},
+            {"rows": 16, "node": 600.0, "stream": 900.0, "graph_start": -50.0},
+            {"rows": 64, "node": 700.0, "stream": 1100.0, "graph_start": -20.0},
+            {"rows": 128, "node": 650.0, "stream": 1000.0, "graph_start": 90.0},
+        ],
+        "breaks": [
+            {"rows": rows, "layers": depth, "break_kernels": 2, "full_ns": 130_000.0 * depth,
+             "breakable_ns": 500.0 + (130_000.0 + more) * depth}
+            for depth in (2, 10)
+            for rows, more in ((64, 3000.0), (128, 2050.0), (256, 1000.0))
         ],
         "compiled eager": _compiled(once_ms=900, per_layer_ms=40, host=90),
         "compiled inductor": _compiled(once_ms=9000, per_layer_ms=200, host=93),

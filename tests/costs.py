@@ -123,18 +123,19 @@ def plain_items(
             runs[-1].append(op)
         else:
             runs.append([op])
+    pieces = sum(not (backend.breaks and run[0].is_break) for run in runs)
+    entry = host.piece.value * pieces if backend.guards else 0
     for place, run in enumerate(runs):
         kernels = sum(op.kernels for op in run)
         duration = sum(op_ns(op) for op in run)
         if backend.breaks and run[0].is_break:
-            body = round(host.break_body.value)
+            body = round(host.break_body.value + (0 if place else entry))
             items.append(Costs(body, stream, duration + (kernels - 1) * stream))
             continue
         launch = float(np.interp(kernels, host.replay_nodes, [f.value for f in host.replay]))
-        gap = round(gaps.graph_start.value) + node
-        gap += round(gaps.after_break.value) if place else 0
-        guards = host.piece.value if backend.guards else 0
-        items.append(Costs(round(launch + guards), gap, duration + (kernels - 1) * node))
+        gap = round(gaps.after_break.value) if place else round(gaps.graph_start.value) + node
+        host_ns = round(launch + (0 if place else entry))
+        items.append(Costs(host_ns, gap, duration + (kernels - 1) * node))
         nodes, segments = nodes + kernels, segments + 1
     return items, nodes, segments
 

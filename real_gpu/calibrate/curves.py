@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
+from real_gpu.calibrate.clock import Clock
 from real_gpu.calibrate.issue import Bench
 from real_gpu.calibrate.plan import curve_name
-from real_gpu.calibrate.timing import Pace, graph_ns
 from simcg.model.architecture import Architecture
 from simcg.model.ops import Attention, Elementwise, Gemm, GroupedGemm, Op
 
@@ -18,6 +18,7 @@ Section = dict[str, Any]
 """``key``: fields of a CurveKey; ``x``: where it was timed; ``ns`` and ``spread_ns`` there."""
 
 FLOPS, BYTES = 6e8, 4e6  # about what a GPU does in a microsecond: only to size the graphs
+BESIDE_ROWS = 64  # of the forward beside what has no rows
 TOKENS = [1, 16, 64, 128, 256, 512, 1024, 2048, 4096, 8192]
 KEYS = [8, 32, 128, 512, 1024, 2048, 4096, 8192, 16384, 65536]
 
@@ -32,18 +33,18 @@ def _section(key: dict[str, object], points: Iterable[tuple[object, float, float
     }
 
 
-def gemm(bench: Bench, shape: Gemm, rows: list[int], pace: Pace) -> Section:
+def gemm(bench: Bench, shape: Gemm, rows: list[int], clock: Clock) -> Section:
     """A product over its rows, weights rotated past L2."""
     matrices = bench.matrices(shape)
     points = []
     for r in rows:
         work = max(2 * r * shape.k * shape.n / FLOPS, 2 * shape.k * shape.n / BYTES)
-        timed = graph_ns(bench.gemm(matrices, r), max(3.0, work), pace)
+        timed = clock.call_ns(bench.gemm(matrices, r), max(3.0, work), r)
         points.append((r, *timed))
     return _section({"op": "gemm", "k": shape.k, "n": shape.n}, points)
 
 
-def grouped(bench: Bench, shape: GroupedGemm, rows: list[int], pace: Pace) -> Section:
+def grouped(bench: Bench, shape: GroupedGemm, rows: list[int], clock: Clock) -> Section:
     """A grouped product over the rows before they are routed."""
     weight = bench.experts(shape)
     points = []
@@ -52,13 +53,13 @@ def grouped(bench: Bench, shape: GroupedGemm, rows: list[int], pace: Pace) -> Se
         touched = 2 * min(shape.experts, routed) * shape.k * shape.n
         work = max(2 * routed * shape.k * shape.n / FLOPS, touched / BYTES, 8.0)
         calls = bench.grouped(shape, weight, r, draws=8 if work < 200 else 4)
-        points.append((r, *graph_ns(calls, work, pace)))
+        points.append((r, *clock.call_ns(calls, work, r)))
     key = {"experts": shape.experts, "top_k": shape.top_k, "k": shape.k, "n": shape.n}
     return _section({"op": "grouped_gemm", **key}, points)
 
 
 def attention(
-    bench: Bench, shape: Attention, tokens: list[int], keys: list[int], pace: Pace
+    bench: Bench, shape: Attention, tokens: list[int], keys: list[int], clock: Clock
 ) -> Section:
     """Attention over a grid of query tokens and mean keys per query without a window.
 
@@ -74,13 +75,14 @@ def attention(
             pairs = requests * query * (context + (query + 1) / 2)
             guess = max(5.0, 4 * shape.heads * shape.head_dim * pairs / FLOPS)
             calls = bench.attention(shape, requests, query, context)
-            points.append(([query * requests, round(pairs)], *graph_ns(calls, guess, pace)))
+            timed = clock.call_ns(calls, guess, n)
+            points.append(([query * requests, round(pairs)], *timed))
     key: dict[str, object] = {"heads": shape.heads, "kv_heads": shape.kv_heads}
     key |= {"head_dim": shape.head_dim, "window": shape.window or 0}
     return _section({"op": "attention", **key}, points)
 
 
-def elementwise(bench: Bench, arch: Architecture, op: Op, rows: list[int], pace: Pace) -> Section:
+def elementwise(bench: Bench, arch: Architecture, op: Op, rows: list[int], clock: Clock) -> Section:
     """An element-wise op over the bytes that one of its kernels moves."""
     if not isinstance(op.shape, Elementwise):
         raise TypeError(f"{op.name} is not element-wise")
@@ -88,18 +90,18 @@ def elementwise(bench: Bench, arch: Architecture, op: Op, rows: list[int], pace:
     points = []
     for r in rows:
         call = bench.small(arch, op, r)
-        median, spread = graph_ns([call], max(2.0, r * row_bytes / BYTES), pace)
+        median, spread = clock.call_ns([call], max(2.0, r * row_bytes / BYTES), r)
         points.append((r * row_bytes, median / op.kernels, spread / op.kernels))
     return _section({"op": "elementwise", "kind": curve_name(op)}, points)
 
 
-def multiply(bench: Bench, powers: Iterable[int], pace: Pace) -> Section:
+def multiply(bench: Bench, powers: Iterable[int], clock: Clock) -> Section:
     """The stand-in for element-wise kernels without a curve: two reads and a write."""
     points = []
     for power in powers:
         elements = max(64, (1 << power) // 6)
         a, b = bench.rows(2, elements)
         out = torch.empty_like(a)
-        timed = graph_ns([partial(torch.mul, a, b, out=out)], 2.0, pace)
+        timed = clock.call_ns([partial(torch.mul, a, b, out=out)], 2.0, BESIDE_ROWS)
         points.append((6 * elements, *timed))
     return _section({"op": "elementwise", "kind": ""}, points)

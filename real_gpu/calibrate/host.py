@@ -116,7 +116,7 @@ def replay(nodes: list[int]) -> list[tuple[int, Figure]]:
     out = []
     for count in nodes:
         graph = capture([call] * count)
-        out.append((count, host_ns(graph.replay, 4 if count > 1000 else 50)))
+        out.append((count, host_ns(graph.replay)))
         graph.reset()
     return out
 

@@ -21,9 +21,12 @@ from simcg.model.architecture import Architecture
 from simcg.model.ops import Attention, Gemm, GroupedGemm, Op
 
 Call = Callable[[], object]
-COLD_BYTES = 128 << 20
-"""Twice an H200's L2: weights that are read again after so many bytes come from memory."""
-MOST_SETS = 64
+COLD_BYTES = 512 << 20
+"""Ten times an H200's L2: weights that are read again after so many bytes come from memory.
+
+Twice would do if a cache forgot what is oldest first; it does not quite.
+"""
+MOST_SETS = 256
 
 
 @dataclass(frozen=True, slots=True)

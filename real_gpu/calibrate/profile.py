@@ -34,9 +34,9 @@ from simcg.hardware.profile import (
     Startup,
 )
 
-VERSION = 2
+VERSION = 3
 NEEDED = ("chains", "dispatch", "dispatch again", "launch_latency", "replay", "backends", "gaps",
-          "elementwise")  # fmt: skip
+          "breaks", "elementwise")  # fmt: skip
 SMALL_KINDS = ("norm", "rotary", "kv_write", "activation")
 KEY_POINTS = 13
 Raw = dict[str, Any]
@@ -76,7 +76,7 @@ def build_profile(raw: Raw, name: str) -> HardwareProfile:
         environment=environment,
         gpu=gpu,
         host=_host(sections),
-        gaps=_gaps(sections["gaps"]),
+        gaps=_gaps(sections["gaps"], sections["breaks"]),
         roofline=roofline(curves, gpu),
         memory=_memory(sections),
         startup=_startup(sections),
@@ -166,11 +166,11 @@ def _host(sections: Raw) -> Host:
     per_layer = broken.each("host_ns")
     return Host(
         dispatch=dispatch,
-        compiled_dispatch=_compiled_dispatch(sections, dispatch, broken.each("nodes")),
+        compiled_dispatch=_compiled_dispatch(sections, dispatch, "inductor"),
         break_body=measured((per_layer - launch, 0.0), "breakable replays of thin decoders, a "
                             "layer more, less the launch of its segment"),
-        piece=measured((pieces.each("host_ns") - per_layer, 0.0), "tc_piecewise (eager) replays "
-                       "of thin decoders, a layer more, less breakable ones"),
+        piece=measured((pieces.each("host_ns") - per_layer, 0.0), "guards: tc_piecewise (eager) "
+                       "replays of thin decoders, a layer more, less breakable ones"),
         launch_latency=measured(
             sections["launch_latency"],
             "launch to end of a tiny kernel; the wait's wake-up included",
@@ -180,27 +180,47 @@ def _host(sections: Raw) -> Host:
     )  # fmt: skip
 
 
-def _compiled_dispatch(sections: Raw, dispatch: dict[str, Figure], kernels: float) -> Figure:
-    """Of Inductor's code: a layer more without graphs, less its break, over its kernels."""
-    rows = sections.get("compiled inductor")
+def _compiled_dispatch(sections: Raw, dispatch: dict[str, Figure], compiler: str) -> Figure:
+    """Of a compiler's code: a layer more without graphs, less its break, over its kernels."""
+    rows = sections.get(f"compiled {compiler}")
     if rows is None:
         return Figure(dispatch["elementwise"].value, "assumed", "the cheapest torch call "
                       "measured: compiled code without a graph was not measured")  # fmt: skip
-    own = Layers(rows, "tc_piecewise").each("compiled_ns")
+    layers = Layers(rows, "tc_piecewise")
     of_break = dispatch["attention"].value + dispatch["elementwise"].value
-    return measured(((own - of_break) / kernels, 0.0), "Inductor's pieces of thin decoders "
-                    "without graphs, a layer more, less its break, per kernel")  # fmt: skip
+    each = (layers.each("compiled_ns") - of_break) / layers.each("nodes")
+    return measured((each, 0.0), f"pieces of thin decoders compiled by {compiler}, without "
+                    "graphs, a layer more, less its break, per kernel")  # fmt: skip
 
 
-def _gaps(rows: Sequence[Raw]) -> Gaps:
+def _gaps(rows: Sequence[Raw], breaks: Sequence[Raw]) -> Gaps:
     """Medians over the numbers of rows that were tried."""
     what = {
         "node": "a chain of one layer's different kernels in a graph, less each alone",
         "stream": "the same chain issued eagerly behind a sleep, less each alone",
         "graph_start": "graphs of a layer's kernels in a row, less one graph of them all",
-        "after_break": "the same graphs with attention and copy between them, less all of it",
     }
-    return Gaps(**{name: _over([row[name] for row in rows], text) for name, text in what.items()})
+    known = {name: _over([row[name] for row in rows], text) for name, text in what.items()}
+    after = _after_breaks(breaks, known["node"].value, known["stream"].value)
+    source = "breakable less full replays of wide decoders, a layer more, less the break's gaps"
+    return Gaps(**known, after_break=_over(after, source))
+
+
+def _after_breaks(breaks: Sequence[Raw], node: float, stream: float) -> list[float]:
+    """For each number of rows the gap before the graph behind a break.
+
+    Breakable has, for a layer, the break's kernels at gaps of the stream and this gap where full
+    has one of a node each.
+    """
+    out = []
+    for rows in dict.fromkeys(row["rows"] for row in breaks):
+        shallow, deep = (row for row in breaks if row["rows"] == rows)
+        more = deep["layers"] - shallow["layers"]
+        longer = [row["breakable_ns"] - row["full_ns"] for row in (shallow, deep)]
+        inside = deep["break_kernels"]
+        each = (longer[1] - longer[0]) / more
+        out.append(each + (inside + 1) * node - inside * stream)
+    return out
 
 
 def _memory(sections: Raw) -> GraphMemory:
@@ -246,15 +266,22 @@ def _startup(sections: Raw) -> Startup:
 
 
 def _compilers(sections: Raw) -> dict[str, CompileCost]:
-    out = {}
+    """The first compilation of all, in section "backends", pays for the front end's imports."""
+    dispatch, out = _dispatch(sections), {}
+    first = next(r for r in sections["backends"] if r["backend"] == "tc_piecewise")
+    plain = sections.get("compiled eager")
+    imports = 0.0
+    if plain is not None and plain[0]["layers"] == first["layers"]:
+        imports = max(0.0, first["compile_ns"] - plain[0]["compile_ns"])
     for name in ("eager", "inductor"):
         rows = sections.get(f"compiled {name}")
         if rows is not None:
             per_layer = max(0.0, Layers(rows, "tc_piecewise").each("compile_ns"))
-            once = rows[0]["compile_ns"] - rows[0]["layers"] * per_layer
+            once = imports + rows[0]["compile_ns"] - rows[0]["layers"] * per_layer
             out[name] = CompileCost(
-                once=measured((once, 0), "the first compilation of the process, less its layers"),
+                once=measured((once, 0), "the first compilation of a process, less its layers"),
                 per_layer=measured((per_layer, 0), "thin decoders of two depths, empty caches"),
+                dispatch=_compiled_dispatch(sections, dispatch, name),
             )
     return out
 
@@ -264,7 +291,7 @@ def _curve(section: Raw) -> Curve:
     if key.op == "attention":
         return _attention(key, section)
     spread = section["spread_ns"]
-    source = "torch, in a graph, weights rotated, busy clocks"
+    source = "torch, in a graph in turns with a layer of a forward, weights rotated"
     return Curve(key, tuple(section["x"]), tuple(section["ns"]), tuple(spread), "measured", source)
 
 

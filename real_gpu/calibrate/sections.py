@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import torch
 
 from real_gpu.backends.piecewise.compilers import CompilerName
 from real_gpu.calibrate import curves, gaps, host, startup
+from real_gpu.calibrate.clock import Clock
+from real_gpu.calibrate.company import Company
 from real_gpu.calibrate.issue import Bench
 from real_gpu.calibrate.plan import (
     Shapes,
@@ -31,6 +33,7 @@ BYTE_ROWS = [1, 4, 16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 204
 FEW_ROWS = [1, 4, 16, 64, 128, 256, 512, 1024, 2048, 4096, 8192]
 POWERS = list(range(10, 31))  # of two: bytes that a multiplication moves
 GAP_ROWS = [16, 64, 128]
+BREAK_ROWS = [64, 128, 192, 256]
 FEW_TOKENS, FEW_KEYS = [1, 64, 256, 1024, 4096], [32, 128, 512, 2048, 8192]
 CHAINS = [1024, 4096, 16384]
 REPLAYED = [1, 4, 16, 64, 256, 512, 1024, 2048, 4096, 8192, 16384]
@@ -45,7 +48,7 @@ class Section:
     measure: Callable[[], object]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Job:
     """What every section needs."""
 
@@ -63,6 +66,12 @@ class Job:
         """Buffers in bf16 on the GPU."""
         return Bench(self.device.device, torch.bfloat16)
 
+    @cached_property
+    def clock(self) -> Clock:
+        """Times ops beside layers of the first dense model."""
+        dense = both_kinds(self.models)[0]
+        return Clock(Company(self.bench, dense), self.pace)
+
     def rows(self, grid: list[int]) -> list[int]:
         """The grid, or three of its points."""
         return few(grid) if self.quick else grid
@@ -76,7 +85,9 @@ def sections(job: Job) -> list[Section]:
     first = job.models[0]
     samples = 5 if job.quick else 25
     dispatch = partial(_dispatch, both_kinds(job.models), job.device.device, samples)
-    depths = (1, 2) if job.quick else (2, 6, 2)
+    dense = both_kinds(job.models)[0]
+    depths = (1, 2, 1) if job.quick else (2, 6, 2)
+    thin, wide = ((1, 2), (1, 2)) if job.quick else ((2, 10), (2, 10))
     compilers: tuple[tuple[CompilerName, float], ...] = (("eager", 10), ("inductor", 50))
     return [
         Section("chains", 6, partial(startup.chains, job.rows(CHAINS))),
@@ -84,8 +95,10 @@ def sections(job: Job) -> list[Section]:
         Section("dispatch", 6, dispatch),
         Section("launch_latency", 1, partial(host.launch_latency, 20 if job.quick else 200)),
         Section("replay", 6, partial(host.replay, job.rows(REPLAYED))),
-        Section("backends", 8, partial(startup.backends, first, job.device, depths[:2])),
-        Section("gaps", 8, partial(gaps.gaps, job.bench, first, job.rows(GAP_ROWS), job.pace)),
+        Section("backends", 6, partial(startup.backends, first, job.device, thin)),
+        Section("breaks", 5, partial(gaps.breaks, dense, job.device, job.rows(BREAK_ROWS), wide,
+                                     job.pace.samples)),
+        Section("gaps", 6, partial(gaps.gaps, job.bench, dense, job.rows(GAP_ROWS), job.clock)),
         *_curve_sections(job, shapes),
         Section("dispatch again", 3, dispatch),
         *(
@@ -103,14 +116,14 @@ def _dispatch(
 
 
 def _curve_sections(job: Job, shapes: Shapes) -> list[Section]:
-    bench, pace, out = job.bench, job.pace, []
+    bench, clock, out = job.bench, job.clock, []
     for products, grid, seconds in (
         (shapes.gemms, fine_rows(), 7.0),
         (shapes.spread_gemms[: 2 if job.quick else None], middle_rows(), 2.5),
         (shapes.logits, LOGIT_ROWS, 0.8),
     ):
         for one in products:
-            call = partial(curves.gemm, bench, one, job.rows(grid), pace)
+            call = partial(curves.gemm, bench, one, job.rows(grid), clock)
             out.append(Section(f"gemm {one.k}x{one.n}", seconds, call))
     for experts, grid, seconds in (
         (shapes.grouped, middle_rows(), 6.0),
@@ -118,7 +131,7 @@ def _curve_sections(job: Job, shapes: Shapes) -> list[Section]:
     ):
         for grouped in experts:
             name = f"grouped {grouped.top_k}/{grouped.experts} {grouped.k}x{grouped.n}"
-            call = partial(curves.grouped, bench, grouped, job.rows(grid), pace)
+            call = partial(curves.grouped, bench, grouped, job.rows(grid), clock)
             out.append(Section(name, seconds, call))
     grids: tuple[tuple[tuple[Attention, ...], list[int], list[int], float], ...] = (
         (shapes.attentions, curves.TOKENS, curves.KEYS, 6.0),
@@ -128,11 +141,11 @@ def _curve_sections(job: Job, shapes: Shapes) -> list[Section]:
         for shape in attentions:
             heads = f"{shape.heads}/{shape.kv_heads}/{shape.head_dim}/{shape.window}"
             axes = job.rows(tokens), job.rows(keys)
-            call = partial(curves.attention, bench, shape, *axes, pace)
+            call = partial(curves.attention, bench, shape, *axes, clock)
             out.append(Section(f"attention {heads}", seconds, call))
     powers = job.rows(POWERS)
-    out.append(Section("elementwise", 1, partial(curves.multiply, bench, powers, pace)))
+    out.append(Section("elementwise", 1, partial(curves.multiply, bench, powers, clock)))
     for arch, op in shapes.elementwise:
-        call = partial(curves.elementwise, bench, arch, op, job.rows(BYTE_ROWS), pace)
+        call = partial(curves.elementwise, bench, arch, op, job.rows(BYTE_ROWS), clock)
         out.append(Section(f"elementwise {curve_name(op)}", 1, call))
     return out

@@ -10,28 +10,28 @@ from functools import cache
 
 import torch
 
+from real_gpu.backends.capture import gc_paused
+
 Call = Callable[[], object]
-FEWEST_SAMPLES = 3
-SAMPLED_MS = 12.0
-"""A graph that is longer than a share of this is sampled less often, but FEWEST_SAMPLES times."""
-MOST_ROUNDS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
     """How long a figure may take.
 
-    ``samples`` of a graph of at least ``graph_us``, so that its start is under one percent, after
-    ``busy_ms`` of the same work, so that the clocks have settled under load.
+    ``samples`` of a graph of at least ``graph_us``, fewer if they would take longer than
+    ``sampled_ms``, after ``busy_ms`` of other work, so that the clocks have settled under load.
     """
 
     samples: int
     graph_us: float
     busy_ms: float
+    sampled_ms: float
 
 
-CAREFUL = Pace(samples=7, graph_us=500.0, busy_ms=20.0)
-QUICK = Pace(samples=3, graph_us=50.0, busy_ms=1.0)
+CAREFUL = Pace(samples=7, graph_us=500.0, busy_ms=10.0, sampled_ms=20.0)
+QUICK = Pace(samples=3, graph_us=50.0, busy_ms=1.0, sampled_ms=5.0)
+FEWEST_SAMPLES = 3
 
 
 def robust(samples: Sequence[float]) -> tuple[float, float]:
@@ -50,12 +50,11 @@ def _capture_stream() -> torch.cuda.Stream:
 def capture(calls: Sequence[Call], keep: bool = False, pool: object = None) -> torch.cuda.CUDAGraph:
     """One graph of all calls; they must have run before. ``keep``: instantiate it yourself.
 
-    torch's own context would also empty the allocator's cache, which costs more than a capture.
+    The GPU may be at work meanwhile. torch's own context would wait for it and empty the
+    allocator's cache, which costs more than a capture.
     """
-    stream = _capture_stream()
-    torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph(keep_graph=keep)
-    with torch.cuda.stream(stream):
+    with torch.cuda.stream(_capture_stream()):
         graph.capture_begin(pool=pool)
         try:
             for call in calls:
@@ -66,26 +65,16 @@ def capture(calls: Sequence[Call], keep: bool = False, pool: object = None) -> t
 
 
 def warm(calls: Sequence[Call]) -> None:
-    """Run each once on the capture stream: compiles, picks algorithms, makes workspaces."""
-    torch.cuda.synchronize()  # what made the arguments ran on another stream
-    with torch.cuda.stream(_capture_stream()):
+    """Run each once on the capture stream: compiles, picks algorithms, makes workspaces.
+
+    In order with the current stream, on which the arguments were made; nothing waits on the host.
+    """
+    stream = _capture_stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
         for call in calls:
             call()
-    torch.cuda.synchronize()
-
-
-def graph_ns(calls: Sequence[Call], guess_us: float, pace: Pace) -> tuple[float, float]:
-    """GPU time of one call inside a graph, in ns: (median, spread).
-
-    The calls are repeated in order until the graph lasts ``pace.graph_us`` by the guess.
-    """
-    warm(calls)
-    rounds = max(1, round(pace.graph_us / max(guess_us, 1.0) / len(calls)))
-    sequence = list(calls) * min(rounds, MOST_ROUNDS)
-    graph = capture(sequence)
-    samples = [t / len(sequence) for t in sustained_ns(graph.replay, pace)]
-    graph.reset()
-    return robust(samples)
+    torch.cuda.current_stream().wait_stream(stream)
 
 
 def events_ns(body: Call, samples: int) -> list[float]:
@@ -102,26 +91,16 @@ def events_ns(body: Call, samples: int) -> list[float]:
     return out
 
 
-def sustained_ns(body: Call, pace: Pace) -> list[float]:
-    """GPU time of ``body`` in ns under the clocks of a busy GPU.
-
-    A short burst on an idle GPU runs at clocks that a forward of several milliseconds does not
-    keep (6-14 % faster at 256-1,024 rows on an H200), so the body first runs for ``busy_ms``,
-    and the samples follow without a pause.
-    """
+def sustained_ns(body: Call, samples: int) -> list[float]:
+    """GPU time of ``body`` in ns, so many times without a pause, after it ran once."""
     body()  # uploads a graph
-    first = _timed(body)
-    torch.cuda.synchronize()
-    ms = max(first[0].elapsed_time(first[1]), 1e-3)
-    for _ in range(int(pace.busy_ms / ms)):
-        body()
-    samples = max(min(FEWEST_SAMPLES, pace.samples), min(pace.samples, round(SAMPLED_MS / ms)))
-    pairs = [_timed(body) for _ in range(samples)]
+    pairs = [timed(body) for _ in range(samples)]
     torch.cuda.synchronize()
     return [begin.elapsed_time(end) * 1e6 for begin, end in pairs]
 
 
-def _timed(body: Call) -> tuple[torch.cuda.Event, torch.cuda.Event]:
+def timed(body: Call) -> tuple[torch.cuda.Event, torch.cuda.Event]:
+    """Run ``body`` between two events."""
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     begin.record()
     body()
@@ -130,20 +109,21 @@ def _timed(body: Call) -> tuple[torch.cuda.Event, torch.cuda.Event]:
 
 
 def host_ns(
-    body: Call, calls: int, wait: Call = torch.cuda.synchronize, samples: int = 15
+    body: Call, wait: Call = torch.cuda.synchronize, samples: int = 101
 ) -> tuple[float, float]:
-    """Host time of one of ``calls`` calls made in a row without waiting for the GPU, in ns.
+    """Host time of one call on an idle device, in ns: (median, spread).
 
-    ``wait`` waits for the device, between samples.
+    ``wait`` waits for the device, before each call: calls in a row would wait for each other as
+    soon as the GPU takes longer than the host, since a graph is not launched while it runs.
     """
     for _ in range(3):
         body()
     out = []
-    for _ in range(samples):
-        wait()
-        begin = time.perf_counter_ns()
-        for _ in range(calls):
+    with gc_paused():
+        for _ in range(samples):
+            wait()
+            begin = time.perf_counter_ns()
             body()
-        out.append((time.perf_counter_ns() - begin) / calls)
+            out.append(float(time.perf_counter_ns() - begin))
     wait()
     return robust(out)

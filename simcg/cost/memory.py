@@ -29,9 +29,9 @@ class LadderMemory:
     """Bytes of a captured ladder, and of the largest eager step beside it.
 
     ``live``: allocated once capture is over: the shared output of the ceiling's size and the
-    static inputs.  ``reserved``: with the pool's high-water mark, about the activations of the
-    largest bucket, as all buckets share one pool, largest first, and tensors that cross a break
-    are held weakly.  ``device``: with the instantiated graphs and the first graph's context.
+    static inputs.  ``reserved``: with the pool, POOL_HEADROOM times the activations of the
+    largest bucket, as all buckets share it, largest first, and tensors that cross a break are
+    held weakly.  ``device``: with the instantiated graphs and the first graph's context.
     ``eager_peak``: transient activations of the largest step that still runs eager.
     """
 
@@ -70,8 +70,13 @@ def pool_bytes(ceiling: int, requests: int, model: ReplayModel) -> tuple[int, in
 def pool_curve(ceilings: Ints, requests: int, model: ReplayModel) -> tuple[Ints, Ints]:
     """``pool_bytes`` for each of several ceilings."""
     live = ceilings * (hidden_row_bytes(model.forward) + STATIC_ROW_BYTES)
-    high_water = live + peak_activation_curve(model.forward, ceilings, requests)
+    high_water = live + with_headroom(peak_activation_curve(model.forward, ceilings, requests))
     return live, -(-high_water // SEGMENT_BYTES) * SEGMENT_BYTES
+
+
+def with_headroom(peaks: Ints) -> Ints:
+    """Bytes of the block that the pool of a bucket with that activation peak starts as."""
+    return (POOL_HEADROOM * peaks).astype(np.int64)
 
 
 def graph_bytes(buckets: int, model: ReplayModel) -> int:

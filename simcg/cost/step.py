@@ -39,7 +39,7 @@ class Issue(NamedTuple):
 
     order: tuple[int, ...]
     is_graph: bool
-    follows_break: bool
+    begins: bool  # the first of its step
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +135,10 @@ class StepCost:
     def plan(self) -> Plan:
         """What the host issues, in order, with equal items numbered alike."""
         numbers: dict[Issue, int] = {}
-        keys = [numbers.setdefault(issue, len(numbers)) for issue in self._issues()]
-        items = tuple(map(self._item, numbers))
+        issues = self._issues()
+        keys = [numbers.setdefault(issue, len(numbers)) for issue in issues]
+        pieces = sum(issue.is_graph for issue in issues)
+        items = tuple(self._item(issue, pieces) for issue in numbers)
         graphs = {key: count for key, count in Counter(keys).items() if items[key].is_graph}
         nodes = sum(self._kernels_in(items[key]) * count for key, count in graphs.items())
         return Plan(items, fold_repeats(keys), nodes, sum(graphs.values()))
@@ -163,15 +165,19 @@ class StepCost:
             single = [Issue((index,), False, False) for index in range(len(distinct))]
             return [single[index] for index in order]
         if not self.backend.breaks:
-            return [Issue(order, True, False)]
+            return [Issue(order, True, True)]
         issues: list[Issue] = []
         is_break = [op.is_break for op in distinct]
         for eager, group in groupby(order, key=is_break.__getitem__):
-            issues.append(Issue(tuple(group), not eager, bool(issues) and not eager))
+            issues.append(Issue(tuple(group), not eager, not issues))
         return issues
 
-    def _item(self, issue: Issue) -> Item:
-        """What it costs the host to issue that, and the gaps on the GPU."""
+    def _item(self, issue: Issue, pieces: int) -> Item:
+        """What it costs the host to issue that, and the gaps on the GPU.
+
+        Compiled code checks the inputs of all its pieces when a step enters it, before anything
+        is launched.
+        """
         host, gaps = self.profile.host, self.profile.gaps
         distinct, _ = self.forward.numbered
         ops = tuple(Counter(issue.order).items())
@@ -179,14 +185,14 @@ class StepCost:
         if not self.backend.captures:
             op = distinct[issue.order[0]]
             return Item(ops, False, round(self._dispatch(op).value), stream, stream, op.kernels)
+        guards = host.piece.value * pieces if self.backend.guards and issue.begins else 0.0
         if not issue.is_graph:
-            return Item(ops, False, round(host.break_body.value), stream, stream)
+            return Item(ops, False, round(host.break_body.value + guards), stream, stream)
         kernels = sum(distinct[index].kernels for index in issue.order)
         launch = float(np.interp(kernels, host.replay_nodes, [f.value for f in host.replay]))
-        guards = host.piece.value if self.backend.guards else 0.0
-        gap = round(gaps.graph_start.value) + node
-        if issue.follows_break:
-            gap += round(gaps.after_break.value)
+        # a graph in the middle of a step follows the eager kernels of a break
+        first = round(gaps.graph_start.value) + node
+        gap = first if issue.begins else round(gaps.after_break.value)
         return Item(ops, True, round(launch + guards), gap, node)
 
     def _dispatch(self, op: Op) -> Figure:

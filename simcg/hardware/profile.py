@@ -112,7 +112,7 @@ class Host(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ``dispatch``: one kernel of that kind of op issued eagerly ("" for every other kind).
     ``compiled_dispatch``: one kernel issued by compiled code without a graph.
     ``break_body``: one break, from the end of a segment to the next one's launch.
-    ``piece``: entering one compiled piece (guards, dispatch).
+    ``piece``: what one compiled piece more adds to entering the compiled code (its guards).
     ``launch_latency``: from the end of a launch call to the start of its kernel on an idle GPU.
     ``replay_nodes``, ``replay``: host time of one graph launch over its node count.
     """
@@ -144,7 +144,8 @@ class Gaps(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """GPU idle time in ns before a kernel.
 
     ``stream``: issued eagerly on a busy stream.  ``node``: a node of a graph.  ``graph_start``:
-    the first node of a graph.  ``after_break``: more, when a graph follows an eager kernel.
+    more, before the first node of a graph that follows a graph.  ``after_break``: all of it, before
+    the first node of a graph that follows an eager kernel.
     """
 
     stream: Figure
@@ -195,11 +196,16 @@ class GraphMemory(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     large_segment_bytes: Figure | None = None
 
 
-class CompileCost(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a compiler takes in ns: ``once``, imports included, and ``per_layer``."""
+class CompileCost(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a compiler takes in ns: ``once`` a process, imports included, and ``per_layer``.
+
+    ``dispatch``: host time of one kernel that its code issues without a graph, as warm-ups do;
+    None: as ``Host.compiled_dispatch``.
+    """
 
     once: Figure
     per_layer: Figure
+    dispatch: Figure | None = None
 
 
 class Startup(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -75,12 +75,16 @@ def compare(many: Sequence[Runs], profile: HardwareProfile) -> Comparison:
     """Every measured time and size beside its prediction from ``profile`` alone."""
     cells: list[Compared] = []
     for runs in many:
+        captures = runs.of(CaptureCell)
+        compiled = [c for c in captures if c.compile_ns > 0]
+        firsts = {c.compiler: c for c in reversed(compiled)}
         for name, architecture in runs.header.models.items():
             one = _Model(name, Predictor(architecture, profile))
             cells += one.steps([c for c in runs.of(StepCell) if c.model == name])
             cells += one.trace_steps([c for c in runs.of(DecisionCell) if c.model == name])
-            for capture in runs.of(CaptureCell):
-                cells += one.capture(capture) if capture.model == name else []
+            for capture in captures:
+                if capture.model == name:
+                    cells += one.capture(capture, firsts.get(capture.compiler) is capture)
             memories = [c for c in runs.of(MemoryCell) if c.model == name]
             cells += [cell for memory in memories for cell in one.memory(memory)]
     return Comparison(tuple(cells), tuple(summed_up(cells)))
@@ -165,8 +169,11 @@ class _Model:
             )  # fmt: skip
         return out
 
-    def capture(self, cell: CaptureCell) -> list[Compared]:
-        """Warm-ups and capture of a bucket; the compiler's time where it was paid."""
+    def capture(self, cell: CaptureCell, first: bool) -> list[Compared]:
+        """Capture time: what a bucket adds to a start-up, two warm-ups, recording, instantiation.
+
+        The compiler's time apart, where it was paid; ``first``: it paid for imports as well.
+        """
         predicted = self.predictor.startup(cell.backend, cell.compiler, cell.bucket)
         backend, label = _backend(cell.backend, cell.compiler), f"T={cell.bucket}"
 
@@ -175,7 +182,8 @@ class _Model:
 
         out = [one("capture", predicted.capture_ns, cell.warm_up_ns + cell.capture_ns)]
         if cell.compile_ns > 0:
-            out.append(one("compile", predicted.compile_ns, cell.compile_ns))
+            once = 0 if first else self.predictor.compile_once_ns(cell.compiler)
+            out.append(one("compile", predicted.compile_ns - once, cell.compile_ns))
         return out
 
     def memory(self, cell: MemoryCell) -> list[Compared]:

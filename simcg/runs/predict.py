@@ -11,7 +11,7 @@ import numpy as np
 from simcg.arrays import Ints
 from simcg.backend import EAGER, backend_named
 from simcg.cost.kernels import Kernels, Work
-from simcg.cost.memory import SEGMENT_BYTES, graph_bytes
+from simcg.cost.memory import SEGMENT_BYTES, graph_bytes, with_headroom
 from simcg.cost.startup import Startup, startup
 from simcg.cost.step import OpTimes
 from simcg.cost.table import ReplayModel
@@ -86,13 +86,19 @@ class Predictor:
         model = self.model(backend)
         return startup((bucket,), model, compiler) if compiler else startup((bucket,), model)
 
+    def compile_once_ns(self, compiler: Compiler) -> int:
+        """The share of the compiler's time that a process pays once."""
+        known = {str(name): c for name, c in self.profile.startup.compilers.items()}.get(compiler)
+        return 0 if known is None else round(known.once.value)
+
     def eager_peak_bytes(self, tokens: int) -> int:
         """The most activations alive at once in one eager step."""
         return peak_activation_bytes(self.forward, tokens)
 
     def pool_bytes(self, ceiling: int) -> int:
-        """What the graphs' pool holds: the activations of the largest bucket, in segments."""
-        return _segments(self.eager_peak_bytes(ceiling))
+        """The graphs' pool: the largest bucket's activations with headroom, in segments."""
+        peak = np.array([self.eager_peak_bytes(ceiling)], dtype=np.int64)
+        return _segments(int(with_headroom(peak)[0]))
 
     def device_bytes(self, backend: str, buckets: Sequence[int]) -> int:
         """Graph memory of a ladder beside the first graph's context: the pool and the graphs."""

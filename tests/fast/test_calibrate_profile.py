@@ -26,7 +26,7 @@ from simcg.model.architecture import Architecture
 from simcg.model.catalog import architecture_named, model_names
 from simcg.model.forward import forward_pass
 from simcg.model.lean import lean_pass
-from simcg.model.ops import Attention, Gemm, GroupedGemm
+from simcg.model.ops import Attention, ForwardPass, Gemm, GroupedGemm
 from tests.calibrations import made_raw
 from tests.cost_laws import rows_work
 from tests.costs import figures, one_request
@@ -73,8 +73,27 @@ def test_gaps_are_medians_over_rows_and_never_negative() -> None:
     """Noise below zero is none; the spread is half the range."""
     gaps = PROFILE.gaps
     assert (gaps.node.value, gaps.node.spread) == (650, 50)
-    assert (gaps.stream.value, gaps.after_break.value) == (1000, 2000)
+    assert gaps.stream.value == 1000
     assert gaps.graph_start.value == 0
+
+
+def test_the_gap_behind_a_break_is_what_a_layer_more_costs_breakable_alone() -> None:
+    """2,050 ns a layer more than full; two kernels at 1,000 and this gap for three at 650."""
+    gap = PROFILE.gaps.after_break
+    assert gap.value == 2050 + 3 * 650 - 2 * 1000
+    assert gap.spread == 1000
+    layer = lean_pass(MODELS[0]).layers[0]
+    one, two = (
+        ForwardPass("a", lean_pass(MODELS[0]).head, (layer,) * n, lean_pass(MODELS[0]).tail)
+        for n in (1, 2)
+    )
+    work = one_request([256])
+    each = {
+        backend: int(StepCost(two, PROFILE, backend).times(work).device_ns[0])
+        - int(StepCost(one, PROFILE, backend).times(work).device_ns[0])
+        for backend in (FULL, BREAKABLE)
+    }
+    assert each[BREAKABLE] - each[FULL] == 2050
 
 
 def test_capture_is_split_into_issue_nodes_and_segments() -> None:
@@ -89,10 +108,15 @@ def test_capture_is_split_into_issue_nodes_and_segments() -> None:
 
 
 def test_compilers_cost_once_and_per_layer() -> None:
-    """From the last two depths a layer; what the first compilation took beside its layers once."""
+    """From the last two depths a layer; what the first compilation took beside its layers once,
+    and 300 ms that the very first one of the process took longer than its like.
+    """
     eager, inductor = (PROFILE.startup.compilers[name] for name in ("eager", "inductor"))
-    assert (eager.once.value, eager.per_layer.value) == (900e6, 40e6)
-    assert (inductor.once.value, inductor.per_layer.value) == (9000e6, 200e6)
+    assert (eager.once.value, eager.per_layer.value) == (1200e6, 40e6)
+    assert (inductor.once.value, inductor.per_layer.value) == (9300e6, 200e6)
+    assert eager.dispatch is not None
+    assert eager.dispatch.value == round((90_000 - 16_200 - 11_200) / 11, 1)
+    assert inductor.dispatch == PROFILE.host.compiled_dispatch
     assert PROFILE.startup.compile_per_layer == inductor.per_layer
 
 
@@ -124,8 +148,8 @@ def test_segments_cost_capture_time_and_device_bytes() -> None:
         assert more == 2 * segments * 50_000
         assert graph_bytes(3, with_all) - graph_bytes(3, without_any) == 3 * segments * 5000
     pieces = ReplayModel(forward, PROFILE, TC_PIECEWISE, EAGER)
-    assert startup((64,), pieces, "eager").compile_ns == (900 + 36 * 40) * 10**6
-    assert startup((64,), pieces, "inductor").compile_ns == (9000 + 36 * 200) * 10**6
+    assert startup((64,), pieces, "eager").compile_ns == (1200 + 36 * 40) * 10**6
+    assert startup((64,), pieces, "inductor").compile_ns == (9300 + 36 * 200) * 10**6
     assert startup((), pieces, "eager").compile_ns == 0
 
 
@@ -164,7 +188,7 @@ def test_a_name_goes_before_its_kind() -> None:
     assert kernels.time(layer["input_norm"], rows_work([1])).ns[0] < 2000
 
 
-@pytest.mark.parametrize("name", ["backends", "gaps", "dispatch again", "elementwise"])
+@pytest.mark.parametrize("name", ["backends", "gaps", "breaks", "elementwise"])
 def test_a_needed_section_that_failed_is_named_with_its_reason(name: str) -> None:
     """One line: the section and what went wrong, or that it is not there."""
     with pytest.raises(SimcgError, match=f"section {name}: got 'OutOfMemoryError: 2 GiB'"):
@@ -191,7 +215,7 @@ def test_without_a_compiler_its_figures_are_not_called_measured() -> None:
 
 def test_measurements_of_another_version_are_refused() -> None:
     """They would be read wrongly."""
-    with pytest.raises(SimcgError, match="raw measurements, version: got 1, expected 2"):
+    with pytest.raises(SimcgError, match="raw measurements, version: got 1, expected 3"):
         build_profile({**RAW, "version": 1}, "h200")
 
 
