@@ -55,13 +55,13 @@ def a_host_scalar_is_baked(device: GraphDevice) -> None:
     static, out = numbers(device, 1, 2), numbers(device, 0, 0)
 
     def work() -> None:
-        out.copy_(static * factor[0])
+        out.copy_(static * torch.tensor(factor[0]) + 1)
         out[0].fill_(factor[0])
 
     segment = captured(device, device.new_pool(), work)
     factor[0] = 7.0
     segment.replay()
-    assert out.tolist() == [2, 4]
+    assert out.tolist() == [2, 5]
 
 
 def a_replay_uses_the_old_address_of_a_tensor_that_was_rebuilt(device: GraphDevice) -> None:
