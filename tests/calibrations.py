@@ -15,7 +15,10 @@ KINDS = ("embedding", "elementwise", "norm", "gemm", "rotary", "kv_write", "atte
 
 
 def _timed(key: dict[str, object], x: Sequence[object], ns: Sequence[float]) -> dict[str, Any]:
-    return {"key": key, "x": list(x), "ns": list(ns), "spread_ns": [max(1, v // 100) for v in ns]}
+    return {
+        "key": key, "x": list(x), "ns": list(ns), "spread_ns": [max(1, v // 100) for v in ns],
+        "beside_rows": [64] * len(x), "beside_ns": [2_000_000] * len(x),
+    }  # fmt: skip
 
 
 def curve_sections(shapes: Shapes) -> dict[str, Any]:

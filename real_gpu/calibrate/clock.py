@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
 
@@ -19,6 +20,23 @@ START_NODES = (4, 44)
 START_SAMPLES = 31
 
 
+class Timed(NamedTuple):
+    """GPU time in ns with its spread, and that of the layers that ran in turns with it.
+
+    Clocks wander by some percent over seconds. The layers run at the same clocks, so their time
+    says how fast the GPU was just then; ``beside_rows`` tells which layers they were.
+    """
+
+    ns: float
+    spread_ns: float
+    beside_rows: int
+    beside_ns: float
+
+    def divided(self, count: int) -> Timed:
+        """One of ``count`` equal parts."""
+        return self._replace(ns=self.ns / count, spread_ns=self.spread_ns / count)
+
+
 @dataclass(frozen=True)
 class Clock:
     """Times graphs in turns with the layers of ``company``."""
@@ -26,24 +44,20 @@ class Clock:
     company: Company
     pace: Pace
 
-    def call_ns(self, calls: Sequence[Call], guess_us: float, rows: int) -> tuple[float, float]:
-        """GPU time of one call inside a graph, in ns: (median, spread).
+    def call_ns(self, calls: Sequence[Call], guess_us: float, rows: int) -> Timed:
+        """One call inside a graph.
 
         The calls are repeated in order until the graph lasts ``pace.graph_us`` by the guess.
         ``rows``: what the layers beside it run at.
         """
         count = max(1, min(MOST_CALLS, round(self.pace.graph_us / max(guess_us, 1.0))))
         sequence = [calls[i % len(calls)] for i in range(count)]
-        samples = self.graph_ns(sequence, rows, self.pace.samples)
-        return robust([ns / count for ns in samples])
+        return self.graph_ns(sequence, rows).divided(count)
 
-    def graph_ns(self, sequence: Sequence[Call], rows: int, samples: int) -> list[float]:
-        """Samples of a graph of this sequence in ns, without the gap before its first node.
-
-        The host captures while the GPU works on the layers; the GPU never rests.
-        """
-        samples_ns = self._with_start(sequence, rows, samples)
-        return [max(1.0, ns - self.start_ns) for ns in samples_ns]
+    def graph_ns(self, sequence: Sequence[Call], rows: int) -> Timed:
+        """A graph of the sequence, without the gap before its first node."""
+        found = self._with_start(sequence, rows, self.pace.samples)
+        return found._replace(ns=max(1.0, found.ns - self.start_ns))
 
     @cached_property
     def start_ns(self) -> float:
@@ -54,13 +68,14 @@ class Clock:
         """
         x = torch.zeros(64, device=self.company.bench.device)
         few, many = (
-            statistics.median(self._with_start([lambda: x.add_(1)] * nodes, 64, START_SAMPLES))
+            self._with_start([lambda: x.add_(1)] * nodes, 64, START_SAMPLES).ns
             for nodes in START_NODES
         )
         node = (many - few) / (START_NODES[1] - START_NODES[0])
         return few - START_NODES[0] * node
 
-    def _with_start(self, sequence: Sequence[Call], rows: int, most: int) -> list[float]:
+    def _with_start(self, sequence: Sequence[Call], rows: int, most: int) -> Timed:
+        """The host captures while the GPU works on the layers, so that it hardly ever rests."""
         layers, pace = self.company.at(rows), self.pace
         for _ in range(math.ceil(pace.busy_ms * 1e6 / layers.ns)):
             layers.graph.replay()
@@ -70,10 +85,11 @@ class Clock:
         torch.cuda.synchronize()
         turn_ms = first[0].elapsed_time(first[1]) + layers.ns / 1e6
         few = max(min(FEWEST_SAMPLES, most), min(most, round(pace.sampled_ms / turn_ms)))
-        pairs = []
-        for _ in range(few):
-            layers.graph.replay()
-            pairs.append(timed(graph.replay))
+        turns = [(timed(layers.graph.replay), timed(graph.replay)) for _ in range(few)]
         torch.cuda.synchronize()
         graph.reset()
-        return [begin.elapsed_time(end) * 1e6 for begin, end in pairs]
+        beside, own = (
+            [begin.elapsed_time(end) * 1e6 for begin, end in column]
+            for column in zip(*turns, strict=True)
+        )
+        return Timed(*robust(own), layers.rows, statistics.median(beside))

@@ -25,8 +25,9 @@ LEAST_US = 2000.0
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """A graph of whole layers and how long it runs."""
+    """A graph of whole layers at ``rows`` rows, and about how long it runs."""
 
+    rows: int
     graph: torch.cuda.CUDAGraph
     ns: float
 
@@ -54,7 +55,7 @@ class Company:
         ns = min(sustained_ns(one.replay, 5))
         one.reset()
         repeats = max(1, round(LEAST_US * 1e3 / ns))
-        return Layers(capture(calls * repeats), ns * repeats)
+        return Layers(rows, capture(calls * repeats), ns * repeats)
 
     def _calls(self, rows: int) -> list[Call]:
         """A layer in order, over the same weights at every number of rows."""

@@ -8,28 +8,33 @@ from typing import Any
 
 import torch
 
-from real_gpu.calibrate.clock import Clock
+from real_gpu.calibrate.clock import Clock, Timed
 from real_gpu.calibrate.issue import Bench
 from real_gpu.calibrate.plan import curve_name
 from simcg.model.architecture import Architecture
 from simcg.model.ops import Attention, Elementwise, Gemm, GroupedGemm, Op
 
 Section = dict[str, Any]
-"""``key``: fields of a CurveKey; ``x``: where it was timed; ``ns`` and ``spread_ns`` there."""
+"""``key``: fields of a CurveKey; ``x``: where it was timed; ``ns`` and ``spread_ns`` there.
+
+``beside_rows``, ``beside_ns``: the layers that ran in turns with it, and how long they took then.
+"""
 
 FLOPS, BYTES = 6e8, 4e6  # about what a GPU does in a microsecond: only to size the graphs
 BESIDE_ROWS = 64  # of the forward beside what has no rows
-TOKENS = [1, 16, 64, 128, 256, 512, 1024, 2048, 4096, 8192]
+TOKENS = [1, 16, 64, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 8192]
 KEYS = [8, 32, 128, 512, 1024, 2048, 4096, 8192, 16384, 65536]
 
 
-def _section(key: dict[str, object], points: Iterable[tuple[object, float, float]]) -> Section:
-    at, median, spread = zip(*points, strict=True)
+def _section(key: dict[str, object], points: Iterable[tuple[object, Timed]]) -> Section:
+    at, timed = zip(*points, strict=True)
     return {
         "key": key,
         "x": list(at),
-        "ns": [round(v) for v in median],
-        "spread_ns": [max(1, round(v)) for v in spread],
+        "ns": [round(t.ns) for t in timed],
+        "spread_ns": [max(1, round(t.spread_ns)) for t in timed],
+        "beside_rows": [t.beside_rows for t in timed],
+        "beside_ns": [round(t.beside_ns) for t in timed],
     }
 
 
@@ -40,7 +45,7 @@ def gemm(bench: Bench, shape: Gemm, rows: list[int], clock: Clock) -> Section:
     for r in rows:
         work = max(2 * r * shape.k * shape.n / FLOPS, 2 * shape.k * shape.n / BYTES)
         timed = clock.call_ns(bench.gemm(matrices, r), max(3.0, work), r)
-        points.append((r, *timed))
+        points.append((r, timed))
     return _section({"op": "gemm", "k": shape.k, "n": shape.n}, points)
 
 
@@ -53,7 +58,7 @@ def grouped(bench: Bench, shape: GroupedGemm, rows: list[int], clock: Clock) -> 
         touched = 2 * min(shape.experts, routed) * shape.k * shape.n
         work = max(2 * routed * shape.k * shape.n / FLOPS, touched / BYTES, 8.0)
         calls = bench.grouped(shape, weight, r, draws=8 if work < 200 else 4)
-        points.append((r, *clock.call_ns(calls, work, r)))
+        points.append((r, clock.call_ns(calls, work, r)))
     key = {"experts": shape.experts, "top_k": shape.top_k, "k": shape.k, "n": shape.n}
     return _section({"op": "grouped_gemm", **key}, points)
 
@@ -66,7 +71,7 @@ def attention(
     Fewer mean keys than half the tokens are several requests without context; more are one with
     context. x is [tokens, pairs] as they came out.
     """
-    points: list[tuple[object, float, float]] = []
+    points: list[tuple[object, Timed]] = []
     for n in tokens:
         for mean in keys:
             requests = max(1, round(n / (2 * mean)))
@@ -76,7 +81,7 @@ def attention(
             guess = max(5.0, 4 * shape.heads * shape.head_dim * pairs / FLOPS)
             calls = bench.attention(shape, requests, query, context)
             timed = clock.call_ns(calls, guess, n)
-            points.append(([query * requests, round(pairs)], *timed))
+            points.append(([query * requests, round(pairs)], timed))
     key: dict[str, object] = {"heads": shape.heads, "kv_heads": shape.kv_heads}
     key |= {"head_dim": shape.head_dim, "window": shape.window or 0}
     return _section({"op": "attention", **key}, points)
@@ -90,8 +95,8 @@ def elementwise(bench: Bench, arch: Architecture, op: Op, rows: list[int], clock
     points = []
     for r in rows:
         call = bench.small(arch, op, r)
-        median, spread = clock.call_ns([call], max(2.0, r * row_bytes / BYTES), r)
-        points.append((r * row_bytes, median / op.kernels, spread / op.kernels))
+        timed = clock.call_ns([call], max(2.0, r * row_bytes / BYTES), r)
+        points.append((r * row_bytes, timed.divided(op.kernels)))
     return _section({"op": "elementwise", "kind": curve_name(op)}, points)
 
 
@@ -103,5 +108,5 @@ def multiply(bench: Bench, powers: Iterable[int], clock: Clock) -> Section:
         a, b = bench.rows(2, elements)
         out = torch.empty_like(a)
         timed = clock.call_ns([partial(torch.mul, a, b, out=out)], 2.0, BESIDE_ROWS)
-        points.append((6 * elements, *timed))
+        points.append((6 * elements, timed))
     return _section({"op": "elementwise", "kind": ""}, points)

@@ -22,7 +22,7 @@ from real_gpu.attention.attention import using
 from real_gpu.backends.backend import Backend
 from real_gpu.backends.breakable import breakable
 from real_gpu.backends.full import full
-from real_gpu.calibrate.clock import Clock
+from real_gpu.calibrate.clock import Clock, Timed
 from real_gpu.calibrate.issue import Bench, Call
 from real_gpu.calibrate.small import SmallDecoder
 from real_gpu.calibrate.timing import capture, events_ns, sustained_ns, timed
@@ -40,11 +40,11 @@ REPLAYS = 8
 
 @dataclass(frozen=True, slots=True)
 class LayerCalls:
-    """A layer's ops in order: the calls of each one, and what one call takes alone, in ns."""
+    """A layer's ops in order: the calls of each one, and what one call takes alone."""
 
     ops: tuple[Op, ...]
     calls: tuple[list[Call], ...]
-    alone_ns: tuple[float, ...]
+    alone: tuple[Timed, ...]
 
     def sequence(self, rounds: int, breaks: bool = True) -> list[Call]:
         """So many layers, op by op, with the ops that are breaks or without."""
@@ -61,8 +61,7 @@ def layer_calls(bench: Bench, arch: Architecture, rows: int, clock: Clock) -> La
     """The first layer of the architecture at that many rows."""
     ops = lean_pass(arch).layers[0]
     calls = tuple(bench.one(arch, op, rows) for op in ops)
-    alone = (clock.call_ns(one, 5.0, rows)[0] for one in calls)
-    return LayerCalls(ops, calls, tuple(alone))
+    return LayerCalls(ops, calls, tuple(clock.call_ns(one, 5.0, rows) for one in calls))
 
 
 def gaps(
@@ -74,8 +73,10 @@ def gaps(
 
 def _gaps_of(layer: LayerCalls, rows: int, clock: Clock) -> dict[str, float]:
     chain, samples = layer.sequence(ROUNDS), clock.pace.samples
-    whole = statistics.median(clock.graph_ns(chain, rows, samples)) / ROUNDS
-    node = (whole - sum(layer.alone_ns)) / layer.kernels
+    whole = clock.graph_ns(chain, rows).divided(ROUNDS)
+    # at the clocks of the whole
+    alone_ns = sum(one.ns * whole.beside_ns / one.beside_ns for one in layer.alone)
+    node = (whole.ns - alone_ns) / layer.kernels
 
     def eagerly() -> None:
         for call in chain:

@@ -67,7 +67,7 @@ def build_profile(raw: Raw, name: str) -> HardwareProfile:
     environment = {key: str(value) for key, value in raw["environment"].items()}
     environment["models"] = ", ".join(raw["models"])
     timed = [one for one in sections.values() if isinstance(one, dict) and "key" in one]
-    curves = tuple(map(_curve, timed))
+    curves = tuple(map(_curve, at_common_clocks(timed)))
     gpu = gpu_of(name, raw["environment"], curves)
     quick = " at three points a curve: not for predictions" if raw["quick"] else ""
     profile = HardwareProfile(
@@ -83,6 +83,26 @@ def build_profile(raw: Raw, name: str) -> HardwareProfile:
         curves=curves,
     )
     return msgspec.structs.replace(profile, transfer=transfer_errors(profile))
+
+
+def at_common_clocks(timed: Sequence[Raw]) -> list[Raw]:
+    """Every point at the clocks of the run's median.
+
+    What ran beside a point was the same at all points of about the same rows, so how much longer
+    it took than in the median says how much slower the GPU was at that point.
+    """
+    took: dict[int, list[float]] = {}
+    for one in timed:
+        for rows, ns in zip(one["beside_rows"], one["beside_ns"], strict=True):
+            took.setdefault(rows, []).append(ns)
+    usual = {rows: statistics.median(values) for rows, values in took.items()}
+    out = []
+    for one in timed:
+        beside = zip(one["beside_rows"], one["beside_ns"], strict=True)
+        faster = [usual[rows] / ns for rows, ns in beside]
+        ns = [max(1, round(v * f)) for v, f in zip(one["ns"], faster, strict=True)]
+        out.append({**one, "ns": ns})
+    return out
 
 
 def _sections(raw: Raw) -> Raw:

@@ -18,6 +18,7 @@ torch = pytest.importorskip("torch", reason="real_gpu needs torch")
 import real_gpu.models.decoder  # noqa: E402
 from real_gpu.calibrate import __main__ as program  # noqa: E402
 from real_gpu.calibrate import curves, plan, sections, startup  # noqa: E402
+from real_gpu.calibrate.clock import Timed  # noqa: E402
 from real_gpu.calibrate.host import Stopwatch, dispatch, watched  # noqa: E402
 from real_gpu.calibrate.issue import Bench  # noqa: E402
 from real_gpu.calibrate.profile import build_profile  # noqa: E402
@@ -203,10 +204,10 @@ def test_marks_follow_each_other() -> None:
 class Wall:
     """In the place of a GPU's clock: a thousandth of the wall time of one call."""
 
-    def call_ns(self, calls: Any, _guess_us: float, _rows: int) -> tuple[float, float]:
+    def call_ns(self, calls: Any, _guess_us: float, rows: int) -> Timed:
         begin = time.perf_counter_ns()
         calls[-1]()
-        return (time.perf_counter_ns() - begin) / 1e3, 1.0
+        return Timed((time.perf_counter_ns() - begin) / 1e3, 1.0, rows, 2e6)
 
 
 def test_every_planned_curve_is_measured_and_ends_in_the_profile(

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from real_gpu.calibrate.plan import DEFAULT_MODELS, fine_rows, middle_rows, shapes_of
-from real_gpu.calibrate.profile import build_profile, profile_name
+from real_gpu.calibrate.profile import at_common_clocks, build_profile, profile_name
 from simcg.backend import BACKENDS, BREAKABLE, EAGER, FULL, TC_PIECEWISE
 from simcg.cost.kernels import Kernels
 from simcg.cost.memory import graph_bytes
@@ -51,6 +51,26 @@ def test_a_layer_more_tells_what_a_break_and_a_piece_cost() -> None:
     assert PROFILE.host.break_body.value == 36_000
     assert PROFILE.host.piece.value == 7_000
     assert [f.value for f in PROFILE.host.replay] == [3000, 5000, 9000]
+
+
+@given(st.lists(st.floats(0.8, 1.3), min_size=4, max_size=4), st.floats(0.8, 1.3))
+def test_clocks_that_wander_change_no_curve(slower: list[float], all_slower: float) -> None:
+    """A point and what ran beside it take longer together: the curve is that of the usual clocks.
+
+    Usual is the median; if all points are slower, it is the slower time that counts.
+    """
+    timed = [one for one in RAW["sections"].values() if isinstance(one, dict) and "key" in one]
+    wandered = copy.deepcopy(timed)
+    for i, factor in enumerate(slower):
+        wandered[0]["ns"][i] *= factor
+        wandered[0]["beside_ns"][i] *= factor
+    for one, was in zip(at_common_clocks(wandered), timed, strict=True):
+        assert one["ns"] == pytest.approx(was["ns"], abs=1)
+    for one in wandered:
+        one["ns"] = [ns * all_slower for ns in one["ns"]]
+        one["beside_ns"] = [ns * all_slower for ns in one["beside_ns"]]
+    for one, was in zip(at_common_clocks(wandered), timed, strict=True):
+        assert one["ns"] == pytest.approx([ns * all_slower for ns in was["ns"]], abs=1)
 
 
 def test_dispatch_is_the_middle_of_both_times() -> None:
