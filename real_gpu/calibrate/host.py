@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,9 +30,10 @@ def dispatch(arch: Architecture, device: torch.device, samples: int) -> dict[str
     """Host time in ns per kernel of each kind of op, where it stands in an eager forward.
 
     A thin decoder of a few layers runs with a clock behind every op: an op takes from the end of
-    the one before to its own end, what the decoder's code does in between included.
+    the one before to its own end, what the decoder's code does in between included, the clock not.
     """
     watch = Stopwatch()
+    own = watch.own_ns()
     with watched(watch):
         kernel = watch.behind(attention_kernel(device))
         small = SmallDecoder.of(thin(arch, LAYERS), device, tokens=4, kernel=kernel)
@@ -46,7 +48,7 @@ def dispatch(arch: Architecture, device: torch.device, samples: int) -> dict[str
                 raise RuntimeError(f"{len(watch.marks)} ops were issued, not {len(ops)}")
             for op, before, end in zip(ops, [begin, *watch.marks], watch.marks, strict=False):
                 if sample >= 2:
-                    times.setdefault(op.kind, []).append((end - before) / op.kernels)
+                    times.setdefault(op.kind, []).append(max(0.0, end - before - own) / op.kernels)
             if device.type == "cuda":
                 torch.cuda.synchronize()
     return {kind: robust(values) for kind, values in times.items()}
@@ -63,6 +65,16 @@ class Stopwatch:
         self.marks.clear()
         return time.perf_counter_ns()
 
+    def own_ns(self) -> float:
+        """What a mark adds to a call."""
+        call, times = self.behind(_nothing), []
+        for _ in range(2001):
+            begin = time.perf_counter_ns()
+            call()
+            times.append(time.perf_counter_ns() - begin)
+        self.marks.clear()
+        return float(statistics.median(times))
+
     def behind(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function with a mark behind it."""
 
@@ -72,6 +84,10 @@ class Stopwatch:
             return result
 
         return watched_call
+
+
+def _nothing() -> None:
+    """A call that takes no time."""
 
 
 @contextmanager
@@ -116,7 +132,7 @@ def replay(nodes: list[int]) -> list[tuple[int, Figure]]:
     out = []
     for count in nodes:
         graph = capture([call] * count)
-        out.append((count, host_ns(graph.replay)))
+        out.append((count, host_ns(graph.replay, samples=31 if count > 1000 else 101)))
         graph.reset()
     return out
 

@@ -199,6 +199,8 @@ def test_marks_follow_each_other() -> None:
     assert [call(i) for i in range(5)] == [1, 2, 3, 4, 5]
     assert all(a <= b for a, b in pairwise([begin, *watch.marks]))
     assert len(watch.marks) == 5
+    assert 0 < watch.own_ns() < 1e5
+    assert not watch.marks
 
 
 class Wall:
