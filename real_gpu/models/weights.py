@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -10,6 +11,12 @@ from simcg.model.architecture import Architecture, LayerKind
 
 ROTARY_BASE = 10_000.0
 """One base for all models: the angles decide values, not time."""
+ADDED = 0.5
+"""What all layers together add to the residual, in deviations of the embedding that starts it.
+
+Were it much, tokens would become alike from layer to layer, and a router would send all of them
+to the same few experts, where a trained one spreads them.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +73,7 @@ class Weights:
     @staticmethod
     def random(arch: Architecture, device: torch.device, dtype: torch.dtype, seed: int) -> Weights:
         """Drawn on the device, 16-bit sizes of 30 billion in about a second on a GPU."""
-        draw = Draw(device, dtype, seed)
+        draw = Draw(device, dtype, seed, ADDED / math.sqrt(2 * arch.layers))
         embedding = draw.normal((arch.vocab, arch.hidden), 1.0)
         return Weights(
             embedding=embedding,
@@ -78,10 +85,10 @@ class Weights:
 
 
 class Draw:
-    """A seeded source of weights on one device."""
+    """A seeded source of weights on one device; ``added``: the size of what a part adds."""
 
-    def __init__(self, device: torch.device, dtype: torch.dtype, seed: int) -> None:
-        self._device, self._dtype = device, dtype
+    def __init__(self, device: torch.device, dtype: torch.dtype, seed: int, added: float) -> None:
+        self._device, self._dtype, self._added = device, dtype, added
         self._source = torch.Generator(device).manual_seed(seed)
 
     def normal(self, shape: tuple[int, ...], deviation: float, mean: float = 0.0) -> torch.Tensor:
@@ -89,18 +96,18 @@ class Draw:
         empty = torch.empty(shape, device=self._device, dtype=self._dtype)
         return empty.normal_(mean, deviation, generator=self._source)
 
-    def matrix(self, inputs: int, outputs: int, *experts: int) -> torch.Tensor:
-        """[*experts, inputs, outputs] that keeps the size of its input's values."""
-        return self.normal((*experts, outputs, inputs), inputs**-0.5).transpose(-1, -2)
+    def matrix(self, inputs: int, outputs: int, *experts: int, size: float = 1.0) -> torch.Tensor:
+        """[*experts, inputs, outputs] whose results are ``size`` times its input's values."""
+        return self.normal((*experts, outputs, inputs), size * inputs**-0.5).transpose(-1, -2)
 
     def gain(self, width: int) -> torch.Tensor:
         """A norm's weight, about 1."""
         return self.normal((width,), 0.1, mean=1.0)
 
-    def linear(self, inputs: int, outputs: int, bias: bool) -> Linear:
+    def linear(self, inputs: int, outputs: int, bias: bool, size: float = 1.0) -> Linear:
         """A product, with a small bias where the model has one."""
-        matrix = self.matrix(inputs, outputs)
-        return Linear(matrix, self.normal((outputs,), 0.1) if bias else None)
+        matrix = self.matrix(inputs, outputs, size=size)
+        return Linear(matrix, self.normal((outputs,), 0.1 * size) if bias else None)
 
     def layer(self, arch: Architecture, kind: LayerKind) -> Layer:
         """One layer of that kind."""
@@ -110,7 +117,7 @@ class Draw:
             qkv=self.linear(arch.hidden, q + 2 * kv, arch.qkv_bias),
             q_norm=self.gain(arch.head_dim) if arch.qk_norm else None,
             k_norm=self.gain(arch.head_dim) if arch.qk_norm else None,
-            o=self.linear(q, arch.hidden, arch.o_bias),
+            o=self.linear(q, arch.hidden, arch.o_bias, self._added),
             post_attention_norm=self.gain(arch.hidden),
             feed_forward=self.experts(arch) if kind.moe else self.dense(arch),
         )
@@ -119,7 +126,8 @@ class Draw:
         """A dense feed-forward part."""
         width, bias = arch.intermediate, arch.mlp_bias
         return Dense(
-            self.linear(arch.hidden, 2 * width, bias), self.linear(width, arch.hidden, bias)
+            self.linear(arch.hidden, 2 * width, bias),
+            self.linear(width, arch.hidden, bias, self._added),
         )
 
     def experts(self, arch: Architecture) -> Experts:
@@ -128,7 +136,7 @@ class Draw:
         return Experts(
             router=self.linear(arch.hidden, arch.experts, arch.router_bias),
             gate_up=self.matrix(arch.hidden, 2 * width, arch.experts),
-            down=self.matrix(width, arch.hidden, arch.experts),
+            down=self.matrix(width, arch.hidden, arch.experts, size=self._added),
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields, is_dataclass, replace
 from itertools import accumulate
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -21,6 +22,7 @@ from simcg.errors import InputError
 from simcg.model.architecture import Architecture
 from tests.decoders import (
     CPU,
+    EXPERTS,
     FAMILIES,
     GPT_OSS,
     LLAMA,
@@ -218,3 +220,27 @@ def test_attention_in_use_is_the_innermost_one() -> None:
         assert active() is one
     with pytest.raises(LookupError):
         active()
+
+
+def test_a_router_spreads_tokens_over_experts_in_every_layer() -> None:
+    """As a trained one does: random tokens touch nearly as many experts as uniform draws would."""
+    layers, experts, top_k, tokens = 24, 64, 4, 64
+    arch = replace(
+        QWEN3_MOE, layer_kinds=(EXPERTS,) * layers, experts=experts, top_k=top_k, hidden=128,
+        heads=8, kv_heads=2, head_dim=16, moe_intermediate=32, vocab=5000,
+    )  # fmt: skip
+    engine, touched = Engine.of(arch), []
+    kernels = engine.decoder.kernels
+    names = [name for name in vars(kernels) if callable(getattr(kernels, name))]
+    watched = SimpleNamespace(**{name: getattr(kernels, name) for name in names})
+
+    def route(logits: torch.Tensor, chosen: torch.Tensor, shares: torch.Tensor) -> None:
+        kernels.route(logits, chosen, shares)
+        touched.append(len(chosen.unique()))
+
+    watched.route = route
+    engine.decoder.kernels = watched
+    engine.step(Batch((tokens,), (0,)), [1], random_ids(tokens, 3, arch))
+    uniform = experts * (1 - (1 - top_k / experts) ** tokens)
+    assert len(touched) == layers
+    assert min(touched) >= 0.9 * uniform
