@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,6 +14,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
+from simcg.batch import Batch
 from simcg.runs.read import Runs, read_runs
 from simcg.runs.schema import (
     CaptureCell,
@@ -41,7 +43,8 @@ from real_gpu.measure.correctness import (  # noqa: E402
 )
 from real_gpu.measure.decide import ways_of  # noqa: E402
 from real_gpu.measure.plain import Plain  # noqa: E402
-from real_gpu.measure.setting import TINY, setting_from  # noqa: E402
+from real_gpu.measure.runner import stretches  # noqa: E402
+from real_gpu.measure.setting import SCALES, TINY, WAYS, setting_from  # noqa: E402
 from real_gpu.measure.writer import RunsWriter  # noqa: E402
 from real_gpu.models.decoder import Decoder  # noqa: E402
 from real_gpu.runners.inputs import StaticInput  # noqa: E402
@@ -226,6 +229,26 @@ def test_equality_has_teeth(fault: str) -> None:
         assert not any(equal)
     else:
         assert not any(e for e, p in zip(equal, padded, strict=True) if p)
+
+
+@pytest.mark.parametrize("name", SCALES["cpu"].ways)
+def test_a_closed_bench_leaves_nothing_of_its_model(name: str) -> None:
+    """Not the decoder, its weights or its cache, whatever the backend: the next model needs the
+    room, and no collection of cycles has to come first.
+    """
+    device, room = RecordingCpuDevice(), Room(8, 2, 9)
+    bench = Bench(TINY, device, torch.float32, room)
+    way = bench.way(*WAYS[name], (4, 8), 2 if name == "full" else None)
+    way.runner.capture()
+    batch, plain = Batch((4,), (0,)), Plain(bench.decoder, bench.cache, room)
+    ids, bucket = torch.ones(4, dtype=torch.int64), way.bucket(4)
+    out = way.runner.run(way.runner.plan(batch, ids, stretches(batch), bucket))
+    assert torch.equal(out, plain.as_in(way, 4, batch, ids))
+    weights = bench.decoder.weights
+    held = [weakref.ref(x) for x in (bench.decoder, weights.embedding, bench.cache.keys[0])]
+    bench.close()
+    del bench, way, plain, weights
+    assert [reference() for reference in held] == [None] * 3
 
 
 def test_defaults_follow_the_device() -> None:

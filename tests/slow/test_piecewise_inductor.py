@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import shutil
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -102,3 +103,16 @@ def test_pieces_share_memory_exactly_where_the_forward_does(
     found = TcPiecewise(RecordingCpuDevice(), "inductor").run(forward, 5)
     assert torch.equal(found, expected)
     assert torch.equal(x, before)
+
+
+def test_compiled_code_goes_with_its_backend() -> None:
+    """After cleanup nothing holds what the forward read, though Inductor compiled it."""
+    model, inputs = Model.new(), Inputs.of(12)
+    backend = TcPiecewise(RecordingCpuDevice(), "inductor")
+    backend.capture_one(Bucket(8), inputs.forward(model, 8))
+    backend.replay(Bucket(8))
+    tensor = next(t for t in vars(model).values() if isinstance(t, torch.Tensor))
+    held = weakref.ref(tensor)
+    backend.cleanup()
+    del model, inputs, tensor
+    assert held() is None

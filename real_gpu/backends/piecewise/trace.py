@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FunctionType
@@ -50,7 +51,7 @@ class TracedForward:
         self._outgrown = False
         # Dynamo keeps what it compiled with the code object: one of our own dies with us
         own = FunctionType(_enter.__code__.replace(), globals())
-        self._compiled = torch.compile(own, backend=self._build, fullgraph=True)
+        self._compiled = torch.compile(own, backend=_backend_of(self), fullgraph=True)
 
     def holds(self, forward: Forward) -> bool:
         """Whether the guards hold for that forward."""
@@ -110,9 +111,14 @@ class TracedForward:
         self._refusal = _value_dependence(graph)
         if self._refusal is not None:
             raise self._refusal
-        program = split(graph, marked_functions(), self._compile_piece)
-        self._program = program
-        return lambda *values: self._execute(program, values)
+        self._program = split(graph, marked_functions(), self._compile_piece)
+        mine = weakref.ref(self)
+        return lambda *values: _alive(mine)._run(values)
+
+    def _run(self, values: Sequence[Any]) -> Sequence[Any]:
+        """What the compiled code does once its guards hold."""
+        assert self._program is not None
+        return self._execute(self._program, values)
 
     def _at_mark(
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -145,6 +151,19 @@ class TracedForward:
         return CaptureError(
             "forward was traced once for all sizes, and the trace does not hold here: " + reason
         )
+
+
+def _backend_of(traced: TracedForward) -> Callable[..., Any]:
+    """Its ``_build``, without keeping it alive: Dynamo never forgets a backend that it has met."""
+    mine = weakref.ref(traced)
+    return lambda graph, inputs: _alive(mine)._build(graph, inputs)
+
+
+def _alive(reference: weakref.ref[TracedForward]) -> TracedForward:
+    traced = reference()
+    if traced is None:
+        raise RuntimeError("compiled code outlived its trace")
+    return traced
 
 
 def _refusal(function: Callable[..., Any], values: Sequence[Any]) -> CaptureError | None:
