@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import warnings
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, suppress
@@ -9,7 +10,7 @@ from contextlib import contextmanager, suppress
 import torch
 
 from real_gpu.graphs.device import CaptureError, MemoryFigures
-from real_gpu.graphs.driver import is_capturing, node_count
+from real_gpu.graphs.driver import capturing, node_count
 from real_gpu.graphs.pool import CudaMark, CudaPool
 from simcg.errors import SimcgError
 
@@ -58,7 +59,7 @@ class CudaGraphDevice:
         if not torch.cuda.is_available():
             raise SimcgError(
                 "no CUDA device here: the same backends and runners work on the CPU device, and "
-                "simcg optimize, simulate and validate need no GPU"
+                "simcg optimize, compare and validate need no GPU"
             )
         index = torch.cuda.current_device() if index is None else index
         self._device = torch.device("cuda", index)
@@ -70,6 +71,8 @@ class CudaGraphDevice:
             ]
         # The last of a full turn: torch.cuda.Stream() gives it out again later than the others.
         self._stream = self._streams.pop()
+        self._handles = [ctypes.c_void_p(stream.cuda_stream) for stream in self._streams]
+        self._joined = False
         self._graph: torch.cuda.CUDAGraph | None = None
         self._pool: CudaPool | None = None
         self._outer: torch.cuda.Stream | None = None
@@ -144,6 +147,7 @@ class CudaGraphDevice:
         sides = self._sides()
         for stream in sides:
             self._stream.wait_stream(stream)
+        self._joined = True
         return current, sides
 
     def fork(self, joined: object) -> None:
@@ -226,7 +230,7 @@ class CudaGraphDevice:
 
     def _sides(self) -> list[torch.cuda.Stream]:
         """PyTorch's streams, other than the capture stream, that are part of the capture."""
-        return [stream for stream in self._streams if is_capturing(stream.cuda_stream)]
+        return [self._streams[index] for index in capturing(self._handles)]
 
     def _stop(self) -> torch.cuda.CUDAGraph:
         """End the capture and put the current stream back; the graph is not instantiated."""
@@ -234,7 +238,8 @@ class CudaGraphDevice:
             raise CaptureError("nothing is being recorded")
         graph, pool, sides = self._graph, self._pool, []
         try:
-            sides = self._sides()
+            if not self._joined:
+                sides = self._sides()
             torch.cuda.set_stream(self._stream)  # the forward may have left another one current
             _capture_end(graph)
         except RuntimeError as error:
@@ -243,7 +248,7 @@ class CudaGraphDevice:
         finally:
             torch.cuda.set_stream(self._outer)
             self._graph = self._pool = self._outer = None
-            self._forked = []
+            self._forked, self._joined = [], False
         return graph
 
     def _mend(self, graph: torch.cuda.CUDAGraph, pool: CudaPool) -> None:

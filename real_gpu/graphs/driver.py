@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from collections.abc import Sequence
 
 _ACTIVE = 1  # CU_STREAM_CAPTURE_STATUS_ACTIVE
 
@@ -20,11 +21,18 @@ def node_count(raw_graph: int) -> int:
     return count.value
 
 
-def is_capturing(raw_stream: int) -> bool:
-    """Whether a ``cudaStream_t`` is part of a capture."""
-    status = ctypes.c_int()
-    _check(_driver().cuStreamIsCapturing(ctypes.c_void_p(raw_stream), ctypes.byref(status)))
-    return status.value == _ACTIVE
+def capturing(streams: Sequence[ctypes.c_void_p]) -> list[int]:
+    """Which of the ``cudaStream_t``s are part of a capture, by index."""
+    # every break of a capture asks this about all streams that PyTorch has
+    ask, status = _driver().cuStreamIsCapturing, ctypes.c_int()
+    where, found = ctypes.byref(status), []
+    for index, stream in enumerate(streams):
+        result = ask(stream, where)
+        if result:
+            _check(result)
+        if status.value == _ACTIVE:
+            found.append(index)
+    return found
 
 
 def _check(result: int) -> None:

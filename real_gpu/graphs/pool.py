@@ -73,7 +73,9 @@ class CudaPool:
     def _read(self) -> None:
         """Read the segments, unless the allocator has reserved nothing since the last time."""
         # A snapshot takes milliseconds in a process with many tensors; this counter does not.
-        ever = torch.cuda.memory_stats(self.device)["reserved_bytes.all.allocated"]
+        # torch.cuda.memory_stats would spell out all its counters for each break's argument.
+        stats = torch._C._cuda_memoryStats(self.device)
+        ever = stats["reserved_bytes"]["all"]["allocated"]
         if ever != self._reserved_ever:
             self._reserved_ever = ever
             self._ranges = sorted(
