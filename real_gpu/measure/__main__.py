@@ -22,7 +22,7 @@ from real_gpu.measure.sections import (
     run_peers,
 )
 from real_gpu.measure.setting import Setting, setting_from
-from real_gpu.measure.writer import RunsWriter
+from real_gpu.measure.writer import RunsWriter, part_of
 from simcg.errors import SimcgError
 from simcg.runs.schema import VERSION, Header
 
@@ -49,10 +49,16 @@ def measure(setting: Setting) -> None:
 
 def main() -> int:
     """Exit code 2 and one line for what a user can change, 130 when interrupted, else 0."""
+    kept = ""
     try:
-        measure(setting_from(sys.argv[1:]))
+        setting = setting_from(sys.argv[1:])
+        part = part_of(setting.out)
+        part.unlink(missing_ok=True)  # of an earlier run
+        kept = f"; {part} holds what was measured before"
+        measure(setting)
     except (SimcgError, CaptureError, torch.OutOfMemoryError) as error:
-        print("simcg: error: " + " ".join(str(error).split()), file=sys.stderr)
+        there = kept if kept and part.exists() else ""
+        print("simcg: error: " + " ".join(str(error).split()) + there, file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130

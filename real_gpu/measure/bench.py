@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -19,10 +19,12 @@ from real_gpu.measure.runner import Way
 from real_gpu.models.decoder import Decoder
 from real_gpu.runners.runner import Runner
 from simcg.backend import BackendName
-from simcg.errors import InputError
+from simcg.errors import InputError, SimcgError
 from simcg.ladder import Bucket, Ladder
 from simcg.model.architecture import Architecture
 from simcg.runs.schema import Compiler
+
+GIB = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,10 @@ class Room:
 
 
 class Bench:
-    """One model with random weights and cached keys; ``layers``: only the first so many."""
+    """One model with random weights and cached keys; ``layers``: only the first so many.
+
+    Raises ``SimcgError`` when there is no room for it.
+    """
 
     def __init__(
         self, arch: Architecture, device: GraphDevice, dtype: torch.dtype, room: Room,
@@ -43,9 +48,12 @@ class Bench:
     ) -> None:  # fmt: skip
         where = device.device
         self.device = device
-        self.decoder = Decoder(arch, where, dtype, seed=0, layers=layers)
-        self.arch = self.decoder.arch
-        self.cache = KvCache.allocate(self.arch, room.slots, where, dtype)
+        try:
+            self.decoder = Decoder(arch, where, dtype, seed=0, layers=layers)
+            self.arch = self.decoder.arch
+            self.cache = KvCache.allocate(self.arch, room.slots, where, dtype)
+        except torch.OutOfMemoryError as error:
+            raise _no_room(arch, layers, device, dtype, room) from error
         for tensor in (*self.cache.keys, *self.cache.values):
             tensor.normal_()
         self.decoder.bind(self.cache)
@@ -67,6 +75,23 @@ class Bench:
         for backend in self._backends:
             backend.cleanup()
         self._backends.clear()
+
+
+def _no_room(
+    arch: Architecture, layers: int | None, device: GraphDevice, dtype: torch.dtype, room: Room
+) -> SimcgError:
+    """What the model needs, what there is, and what to do."""
+    if layers is not None:
+        arch = replace(arch, layer_kinds=arch.layer_kinds[:layers])
+    kept = room.slots * 2 * arch.layers * arch.kv_heads * arch.head_dim
+    need = (arch.total_params + kept) * dtype.itemsize
+    total = torch.cuda.get_device_properties(device.device).total_memory
+    return SimcgError(
+        f"{arch.name} does not fit: its weights and {room.slots} cache slots need "
+        f"{need / GIB:.1f} GiB of {total / GIB:.1f} GiB, of which {device.memory().live / GIB:.1f} "
+        "GiB hold other tensors of this process: leave it out of --models, take a smaller one, or "
+        "free the GPU of other processes"
+    )
 
 
 def make_backend(name: BackendName, compiler: Compiler, device: GraphDevice) -> Backend:

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-BUSY_NS = 20_000_000
-"""A GPU that was idle runs its first milliseconds at other clocks; longer steps outlast them."""
+BUSY_NS = 60_000_000
+"""A GPU that was idle runs its first tens of milliseconds at other clocks."""
 GPU_LAG = 0.05
 """The GPU is what a step waits for where it still works for this share after the host is done."""
 
@@ -20,6 +20,11 @@ class Sample:
     plan_ns: int
     host_ns: int
     step_ns: int
+
+    @property
+    def gpu_bound(self) -> bool:
+        """The GPU still worked when the host had issued everything."""
+        return self.step_ns - self.host_ns > GPU_LAG * self.step_ns
 
 
 @dataclass(frozen=True, slots=True)

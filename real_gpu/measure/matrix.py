@@ -20,11 +20,11 @@ from simcg.ladder import Bucket
 from simcg.runs.schema import CaptureCell, StepCell
 from simcg.workload.batches import even_batch
 
-MOST_ROUNDS = 5
+MOST_ROUNDS = 3
 FEWEST_ROUNDS = 2
-SAMPLED_NS = 40_000_000
-"""A cell is sampled for about so long in each round, once at least and five times at most."""
-MOST_SAMPLES = 5
+SAMPLED_NS = 30_000_000
+"""A cell is sampled for about so long in each round, within the bounds below."""
+FEWEST_SAMPLES, MOST_SAMPLES = 2, 5
 
 
 @dataclass
@@ -43,8 +43,13 @@ class _Cell:
         starts = stretches(self.batch)
         return self.way.runner.plan(self.batch, self.ids, starts, self.bucket)
 
-    def measure(self, wait: Callable[[], None]) -> None:
-        """One more round of samples."""
+    def measure(self, wait: Callable[[], None], busy_ns: int) -> int:
+        """One more round of samples, all after the device has worked on this batch for ``BUSY_NS``.
+
+        ``busy_ns``: how long other cells have just kept it at work on the batch. Returns how long
+        it is now: 0 after a cell in which the device waits for the host.
+        """
+        begin = time.perf_counter_ns()
         runner = self.way.runner
 
         def once() -> Sample:
@@ -55,12 +60,13 @@ class _Cell:
                 wait,
             )
 
-        samples = [once()]
-        if samples[0].step_ns < BUSY_NS:
+        first = once()
+        if busy_ns < BUSY_NS or not first.gpu_bound:
             keep_busy(once, wait)
-            samples = [once()]
-        more = min(MOST_SAMPLES, math.ceil(SAMPLED_NS / samples[0].step_ns)) - 1
-        self.rounds.append(samples + [once() for _ in range(more)])
+            first = once()
+        count = max(FEWEST_SAMPLES, min(MOST_SAMPLES, math.ceil(SAMPLED_NS / first.step_ns)))
+        self.rounds.append([first, *(once() for _ in range(count - 1))])
+        return busy_ns + time.perf_counter_ns() - begin if first.gpu_bound else 0
 
 
 def matrix(
@@ -74,19 +80,25 @@ def matrix(
     seconds: float,
     seed: int,
 ) -> list[StepCell]:
-    """Every way at every (tokens, requests), in rounds of random order, for about ``seconds``."""
+    """Every way at every (tokens, requests), in rounds of random order, for about ``seconds``.
+
+    All ways of a batch follow each other, so that not each has to warm the device.
+    """
     rng = np.random.default_rng(seed)
     batches = [even_batch(n, m, 0) for n, m in sizes if m <= n]
-    cells: list[_Cell] = []
+    groups: list[list[_Cell]] = []
     for batch in batches:
         ids = torch.from_numpy(rng.integers(1, vocab, batch.num_tokens)).to(device)
-        cells += [_Cell(way, batch, ids, bucket_of(way, batch)) for way in ways]
+        groups.append([_Cell(way, batch, ids, bucket_of(way, batch)) for way in ways])
+    cells = [cell for group in groups for cell in group]
     for cell in cells:
         _compare(cell, plain)
     begin = time.perf_counter()
     for number in range(1, MOST_ROUNDS + 1):
-        for index in rng.permutation(len(cells)).tolist():
-            cells[index].measure(wait)
+        for which in rng.permutation(len(groups)).tolist():
+            busy_ns = 0
+            for index in rng.permutation(len(ways)).tolist():
+                busy_ns = groups[which][index].measure(wait, busy_ns)
         spent = time.perf_counter() - begin
         if number >= FEWEST_ROUNDS and spent * (number + 1) / number > seconds:
             break

@@ -45,29 +45,33 @@ def run_matrix(setting: Setting, device: GraphDevice, emit: Emit) -> None:
     """Captures, memory and latency of every model, one model after the other."""
     print(f"matrix: samples for about {setting.scale.matrix_seconds:.0f} s", flush=True)
     for name, arch in setting.models.items():
-        top, requests = max(setting.tokens), max(setting.requests)
-        room = Room(top, requests, top + 1)
-        bench = Bench(arch, device, dtype_on(device), room)
-        sizes = [(n, m) for n in setting.tokens for m in setting.requests]
-        ways = []
-        peak = _peak(bench, setting, room)
-        for backend, compiler in setting.ways.values():
-            way = bench.way(
-                backend, compiler, setting.tokens if backend != "eager" else (),
-                requests if backend == "full" else None,
-            )  # fmt: skip
-            _captured(name, way, device, peak, emit)
-            ways.append(way)
-        plain = Plain(bench.decoder, bench.cache, room)
-        seconds = setting.scale.matrix_seconds / len(setting.models)
-        for cell in matrix(
-            name, ways, plain, sizes, arch.vocab, device.synchronize, device.device, seconds, SEED
-        ):
-            emit(cell)
-        bench.close()
-        del bench, ways, plain
-        gc.collect()  # the next model needs the room
-        _give_back(device)
+        _matrix_of(name, arch, setting, device, emit)
+        _give_back(device)  # the next model needs the room
+
+
+def _matrix_of(
+    name: str, arch: Architecture, setting: Setting, device: GraphDevice, emit: Emit
+) -> None:
+    top, requests = max(setting.tokens), max(setting.requests)
+    room = Room(top, requests, top + 1)
+    bench = Bench(arch, device, dtype_on(device), room)
+    sizes = [(n, m) for n in setting.tokens for m in setting.requests]
+    ways = []
+    peak = _peak(bench, setting, room)
+    for backend, compiler in setting.ways.values():
+        way = bench.way(
+            backend, compiler, setting.tokens if backend != "eager" else (),
+            requests if backend == "full" else None,
+        )  # fmt: skip
+        _captured(name, way, device, peak, emit)
+        ways.append(way)
+    plain = Plain(bench.decoder, bench.cache, room)
+    seconds = setting.scale.matrix_seconds / len(setting.models)
+    for cell in matrix(
+        name, ways, plain, sizes, arch.vocab, device.synchronize, device.device, seconds, SEED
+    ):
+        emit(cell)
+    bench.close()
 
 
 def _peak(bench: Bench, setting: Setting, room: Room) -> int:
@@ -101,36 +105,38 @@ def _captured(name: str, way: Way, device: GraphDevice, peak: int, emit: Emit) -
 
 def run_correctness(setting: Setting, device: GraphDevice, emit: Emit) -> None:
     """Equality of every way that captures, and of the products of all models alone."""
-    scale = setting.scale
     rng = np.random.default_rng(SEED)
     for name, arch in setting.models.items():
-        requests = max(setting.requests)
-        top = max(scale.correct_sizes)
-        slots = 1 + 2 * top + requests * scale.most_context
-        room = Room(top, requests, slots)
-        layers = min(scale.correct_layers, arch.layers)
-        bench = Bench(arch, device, dtype_on(device), room, layers)
-        ways = []
-        for backend, compiler in setting.ways.values():
-            if backend != "eager":
-                way = bench.way(
-                    backend, compiler, scale.correct_sizes, requests if backend == "full" else None
-                )
-                way.runner.capture()
-                ways.append(way)
-        tried = cases(
-            scale.correct_sizes, requests, scale.correct_cases, scale.most_context, arch.vocab,
-            device.device, rng,
-        )  # fmt: skip
-        plain = Plain(bench.decoder, bench.cache, room)
-        with poisoned_embedding(bench.decoder):
-            measure_equality(name, ways, bench, plain, tried, emit)
-        bench.close()
-        del bench, ways, plain
-        gc.collect()
+        _correctness_of(name, arch, setting, device, rng, emit)
         _give_back(device)
     shapes = dict.fromkeys(s for arch in setting.models.values() for s in _products(arch))
     measure_invariance(list(shapes), device.device, dtype_on(device), emit)
+
+
+def _correctness_of(
+    name: str, arch: Architecture, setting: Setting, device: GraphDevice,
+    rng: np.random.Generator, emit: Emit,
+) -> None:  # fmt: skip
+    scale, requests = setting.scale, max(setting.requests)
+    top = max(scale.correct_sizes)
+    room = Room(top, requests, 1 + 2 * top + requests * scale.most_context)
+    bench = Bench(arch, device, dtype_on(device), room, min(scale.correct_layers, arch.layers))
+    ways = []
+    for backend, compiler in setting.ways.values():
+        if backend != "eager":
+            way = bench.way(
+                backend, compiler, scale.correct_sizes, requests if backend == "full" else None
+            )
+            way.runner.capture()
+            ways.append(way)
+    tried = cases(
+        scale.correct_sizes, requests, scale.correct_cases, scale.most_context, arch.vocab,
+        device.device, rng,
+    )  # fmt: skip
+    plain = Plain(bench.decoder, bench.cache, room)
+    with poisoned_embedding(bench.decoder):
+        measure_equality(name, ways, bench, plain, tried, emit)
+    bench.close()
 
 
 def _products(arch: Architecture) -> list[tuple[int, int]]:
@@ -174,6 +180,7 @@ def run_decisions(setting: Setting, device: GraphDevice, emit: Emit) -> None:
 
 def _give_back(device: GraphDevice) -> None:
     """Cached blocks go back to the GPU, so that what it has in use says something."""
+    gc.collect()
     device.synchronize()
     if device.device.type == "cuda":
         torch.cuda.empty_cache()

@@ -62,7 +62,7 @@ SCALES: dict[str, Scale] = {
         most_context=96,
         max_chunk=8192,
         steps=500,
-        matrix_seconds=150.0,
+        matrix_seconds=155.0,
         decision_seconds=200.0,
         peer_replays=300,
     ),

@@ -1,4 +1,8 @@
-"""Runs written line by line to a temporary file that becomes the file at the end."""
+"""Runs written line by line to a temporary file that becomes the file at the end.
+
+After a failure it stays beside as ``.part``: a runs file of what was measured until then, which
+``simcg validate`` reads like any other, under a name that nobody takes for a whole run.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,16 @@ from simcg.runs.read import encode_line
 from simcg.runs.schema import Header, Line
 
 
+def part_of(path: Path) -> Path:
+    """Where the runs are until they are whole."""
+    return path.with_name(path.name + ".part")
+
+
 class RunsWriter:
     """A context whose file appears whole, or stays beside it as ``.part`` after a failure."""
 
     def __init__(self, path: Path, header: Header) -> None:
-        self._path, self._part = path, path.with_name(path.name + ".part")
+        self._path, self._part = path, part_of(path)
         try:
             self._file = self._part.open("wb")
         except OSError as error:
