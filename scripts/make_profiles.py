@@ -68,6 +68,7 @@ def unmeasured(name: str, base: HardwareProfile) -> HardwareProfile:
     """Data sheet and published dispatch; host costs in proportion to it, the rest carried over."""
     here = Figure(DISPATCH[name], "published", ALL_REDUCE)
     slower = here.value / base.host.dispatch["collective"].value
+    compiling = base.startup.compile_per_layer
     host = Host(
         dispatch={"": here},
         compiled_dispatch=carried(base.host.compiled_dispatch, slower),
@@ -82,7 +83,7 @@ def unmeasured(name: str, base: HardwareProfile) -> HardwareProfile:
     startup = msgspec.structs.replace(
         carried_all(base.startup),
         capture_per_node=carried(base.startup.capture_per_node, slower),
-        compile_per_layer=base.startup.compile_per_layer,
+        compile_per_layer=compiling if compiling.provenance == "published" else carried(compiling),
         compilers={},
     )
     return HardwareProfile(

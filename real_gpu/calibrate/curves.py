@@ -22,7 +22,7 @@ Section = dict[str, Any]
 
 FLOPS, BYTES = 6e8, 4e6  # about what a GPU does in a microsecond: only to size the graphs
 BESIDE_ROWS = 64  # of the forward beside what has no rows
-TOKENS = [1, 16, 64, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 8192]
+TOKENS = [1, 64, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 4096, 8192]
 KEYS = [8, 32, 128, 512, 1024, 2048, 4096, 8192, 16384, 65536]
 
 

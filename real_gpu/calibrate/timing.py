@@ -29,7 +29,7 @@ class Pace:
     sampled_ms: float
 
 
-CAREFUL = Pace(samples=7, graph_us=500.0, busy_ms=10.0, sampled_ms=20.0)
+CAREFUL = Pace(samples=6, graph_us=500.0, busy_ms=10.0, sampled_ms=16.0)
 QUICK = Pace(samples=3, graph_us=50.0, busy_ms=1.0, sampled_ms=5.0)
 FEWEST_SAMPLES = 3
 

@@ -80,7 +80,7 @@ def test_a_common_factor_is_carried_over(factor: float, log_k: int, log_n: int) 
 
 
 @pytest.mark.parametrize("shape", [Gemm(5120, 5120), GroupedGemm(64, 8, 2048, 1024),
-                                   Attention(64, 8, 128)], ids=repr)  # fmt: skip
+                                   Attention(48, 6, 128)], ids=repr)  # fmt: skip
 def test_a_transferred_time_says_that_it_is_fitted_and_how_far_off(shape: Shape) -> None:
     """Never called measured, with the sigma that holding out curves one at a time found."""
     found = PRICE.time(op_of(shape), rows_work([1, 100, 8192]))

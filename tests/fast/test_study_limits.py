@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from simcg.cost.memory import ladder_memory, pool_bytes
 from simcg.cost.startup import startup
 from simcg.errors import SimcgError
+from simcg.hardware.catalog import load_profile
 from simcg.optimize.evaluate import ladder_cost
 from simcg.optimize.scenario import LARGEST_CHUNK, Limits, Scenario, choices, measured_sizes
 from simcg.optimize.study import NEGLIGIBLE, study
@@ -270,7 +271,8 @@ def test_pools_grow_with_the_ceiling(server: dict[str, Any]) -> None:
 
 def test_memory_limit_leaves_the_tops_that_fit() -> None:
     """For each number of graphs the largest top is the largest whose ladder is within the limit."""
-    limit = 110 << 20
+    context = round(load_profile("h200").memory.first_graph_bytes.value)
+    limit = context + (38 << 20)
     scenario = small(Limits(memory_bytes=limit, max_buckets=2), chunk=600)
     bounds = choices(scenario, 2)
     assert bounds.max_buckets == 2

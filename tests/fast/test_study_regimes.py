@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
+import msgspec
 import pytest
 
+from simcg.hardware.profile import Gaps
 from simcg.optimize.gain import MOST_MARGIN
 from simcg.optimize.study import NEGLIGIBLE, Study, study
 from simcg.report.words import (
@@ -24,9 +26,15 @@ from tests.studies import MIXED, drawn, on, scenario_of, steps_of, with_host_cos
 
 @cache
 def with_host(factor: float, engine: str = "sglang", timed: bool = False) -> Study:
-    """The study where everything takes the host so many times longer."""
+    """The study where everything takes the host so many times longer.
+
+    The GPU waits between kernels as in a graph however they are issued, so the host alone decides.
+    """
     scenario = scenario_of(drawn() if timed else steps_of(MIXED), engine=engine)
-    return study(on(with_host_costs("h200", factor), scenario))
+    profile = with_host_costs("h200", factor)
+    node = profile.gaps.node
+    gaps = Gaps(node, node, msgspec.structs.replace(node, value=0.0), node)
+    return study(on(msgspec.structs.replace(profile, gaps=gaps), scenario))
 
 
 timed = pytest.mark.parametrize("timed", [False, True])
@@ -42,7 +50,7 @@ def test_launch_bound(engine: str, timed: bool) -> None:
     assert "padding is nearly free" in regime(result)
     answer, default = result.answer.score.ladder, result.default.ladder
     free = len(answer) - len(result.posed.problem.required)  # vLLM keeps its decode sizes
-    assert 0 <= free < len(default) / 3
+    assert 0 <= free < len(default) / 2
     assert answer.buckets
     assert result.gain.share > -2 * NEGLIGIBLE
     assert verdict(result)[0].startswith(("keep the default", "use this ladder"))
