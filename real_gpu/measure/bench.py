@@ -10,7 +10,7 @@ import torch
 from real_gpu.attention.cache import KvCache
 from real_gpu.attention.plan import Planner
 from real_gpu.backends.backend import Backend
-from real_gpu.backends.breakable import breakable
+from real_gpu.backends.breakable import breakable, debug_graph
 from real_gpu.backends.eager import Eager
 from real_gpu.backends.full import full
 from real_gpu.backends.tc_piecewise import TcPiecewise
@@ -69,6 +69,13 @@ class Bench:
         self._backends.append(made)
         runner = Runner(self.decoder, self._planner, made, Ladder.of(sizes, slots))
         return Way(backend, compiler, runner, slots)
+
+    def debug_graph(self, sizes: Sequence[int]) -> Way:
+        """The breakable backend with the whole forward as one break."""
+        made = debug_graph(self.device)
+        self._backends.append(made)
+        runner = Runner(self.decoder, self._planner, made, Ladder.of(sizes))
+        return Way("breakable", "", runner, debug_graph=True)
 
     def close(self) -> None:
         """Release every graph."""

@@ -97,6 +97,7 @@ def measure_equality(
                     at_bucket=bool(torch.equal(out, padded)),
                     at_tokens=bool(torch.equal(out, own)),
                     error=distance(out, truth), eager_error=distance(own, truth),
+                    debug_graph=way.debug_graph,
                 )
             )  # fmt: skip
 

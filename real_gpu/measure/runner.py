@@ -14,12 +14,16 @@ from simcg.runs.schema import Compiler, Line
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A way to run steps; ``slots``: request slots of all its buckets, None without."""
+    """A way to run steps; ``slots``: request slots of all its buckets, None without.
+
+    ``debug_graph``: the whole forward is one break.
+    """
 
     backend: BackendName
     compiler: Compiler
     runner: Runner
     slots: int | None = None
+    debug_graph: bool = False
 
     @property
     def name(self) -> str:

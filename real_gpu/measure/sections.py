@@ -127,8 +127,11 @@ def _correctness_of(
             way = bench.way(
                 backend, compiler, scale.correct_sizes, requests if backend == "full" else None
             )
-            way.runner.capture()
             ways.append(way)
+    if setting.debug_graph:
+        ways.append(bench.debug_graph(scale.correct_sizes))
+    for way in ways:
+        way.runner.capture()
     tried = cases(
         scale.correct_sizes, requests, scale.correct_cases, scale.most_context, arch.vocab,
         device.device, rng,

@@ -29,6 +29,8 @@ WAYS: dict[str, tuple[BackendName, Compiler]] = {
     "tc_piecewise": ("tc_piecewise", "eager"),
     "tc_piecewise-inductor": ("tc_piecewise", "inductor"),
 }
+DEBUG_GRAPH = "debug-graph"
+"""Among the backends: the correctness section also runs the whole forward as one break."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,7 @@ class Setting:
     trace: str | None
     models: dict[str, Architecture]
     ways: dict[str, tuple[BackendName, Compiler]]
+    debug_graph: bool
     tokens: tuple[int, ...]
     requests: tuple[int, ...]
     ladders: tuple[str, ...]
@@ -117,7 +120,7 @@ def setting_from(arguments: Sequence[str]) -> Setting:
     ways = _list("--backends", given.backends, str) or scale.ways
     sections = _list("--sections", given.sections, str)
     for flag, values, known in (
-        ("--backends", ways, tuple(WAYS)),
+        ("--backends", ways, (*WAYS, DEBUG_GRAPH)),
         ("--sections", sections, SECTIONS),
         ("--ladders", _list("--ladders", given.ladders, str), RIVALS),
     ):
@@ -135,7 +138,8 @@ def setting_from(arguments: Sequence[str]) -> Setting:
         hardware=given.hardware,
         trace=given.trace,
         models=models,
-        ways={name: WAYS[name] for name in ways},
+        ways={name: WAYS[name] for name in ways if name != DEBUG_GRAPH},
+        debug_graph=DEBUG_GRAPH in ways,
         tokens=_list("--tokens", given.tokens, int) or scale.tokens,
         requests=_list("--requests", given.requests, int) or scale.requests,
         ladders=_list("--ladders", given.ladders, str),

@@ -15,6 +15,8 @@ from simcg.errors import Finding, InputError, require
 WORKS_WITHOUT = "all other subcommands work without (validate on committed runs too)"
 SECTIONS = ("matrix", "correctness", "peers", "decisions")
 
+DEBUG_GRAPH = "debug-graph"
+
 
 class Names(click.ParamType[tuple[str, ...]]):
     """Names separated by commas, each once."""
@@ -54,8 +56,9 @@ class Names(click.ParamType[tuple[str, ...]]):
     type=Names(),
     default=(),
     metavar="NAME,...",
-    help="eager, full, breakable, tc_piecewise, tc_piecewise-inductor.  "
-    "[default: all on CUDA, all but the last on the CPU]",
+    help="eager, full, breakable, tc_piecewise, tc_piecewise-inductor; debug-graph: correctness "
+    "also of the whole forward as one break, which tells whether a fault lies in capture.  "
+    "[default: all but debug-graph; on the CPU without Inductor]",
 )
 @click.option(
     "--tokens",
@@ -119,6 +122,9 @@ def command(
     """
     for name in lists["sections"]:
         require(name in SECTIONS, "--sections", "", name, "some of " + ", ".join(SECTIONS))
+    runs_it = not lists["sections"] or "correctness" in lists["sections"]
+    good = runs_it or DEBUG_GRAPH not in lists["backends"]
+    require(good, "--backends", "", DEBUG_GRAPH, "the section correctness, which runs it")
     asked = ",".join(map(str, lists["ladders"]))
     require(bool(trace) or not asked, "--ladders", "", asked, "--trace beside it")
     require(out.parent.is_dir(), "--out", "", str(out), "a file in a folder that exists")

@@ -126,7 +126,8 @@ class EqualityCell(Cell, frozen=True, forbid_unknown_fields=True, kw_only=True, 
 
     ``at_bucket``: bit-equal to eager at the bucket's size; ``at_tokens``: to eager at its own.
     ``error``: root mean square of the difference from an fp32 reference, None if that is no
-    number; ``eager_error``: that of eager at its own size.
+    number; ``eager_error``: that of eager at its own size. ``debug_graph``: the whole forward was
+    one break, so that no operator was captured.
     """
 
     tokens: Count
@@ -135,6 +136,7 @@ class EqualityCell(Cell, frozen=True, forbid_unknown_fields=True, kw_only=True, 
     at_tokens: bool
     error: Amount | None
     eager_error: Amount | None
+    debug_graph: bool = False
 
 
 class InvarianceCell(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="invariance"):

@@ -58,6 +58,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("measured") / "runs.jsonl"
     call = [
         sys.executable, "-m", "simcg", "measure", "--device", "cpu", "--tokens", "4,16",
+        "--backends", "eager,full,breakable,tc_piecewise,debug-graph",
         "--requests", "1,2", "--trace", "azure-conv", "--ladders", "sglang,no-graphs",
         "--out", str(path),
     ]  # fmt: skip
@@ -96,6 +97,7 @@ def test_replays_are_eager_bit_for_bit(runs: Runs) -> None:
     assert all(c.bit_equal for c in runs.of(StepCell) if c.backend != "eager")
     cells = runs.of(EqualityCell)
     assert {c.backend for c in cells} == {"full", "breakable", "tc_piecewise"}
+    assert {c.backend for c in cells if c.debug_graph} == {"breakable"}
     assert all(c.at_bucket and c.error is not None for c in cells)
     assert any(c.tokens < c.bucket for c in cells)
     assert runs.of(InvarianceCell)
@@ -123,6 +125,7 @@ def test_runs_of_the_cpu_validate_by_their_bits_alone(measured: Path) -> None:
     [
         (["--sections", "matrix,warp"], "got 'warp', expected some of matrix"),
         (["--ladders", "sglang"], "expected --trace beside it"),
+        (["--backends", "debug-graph", "--sections", "matrix"], "the section correctness"),
         (["--out", "no/such/folder.jsonl"], "folder that exists"),
         (["--models", "a,a"], "list of different names"),
     ],
