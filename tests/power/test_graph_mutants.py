@@ -225,6 +225,14 @@ MUTANTS = {
         "arena", "weakref.finalize(buffer, self._returned.append, block).atexit = False",
         "self._returned.append(block)", "a_held_tensor_keeps_its_memory",
     ),
+    "a pool begins empty": Mutant(
+        "capture", "new_pool(room if room >= OWN_SEGMENT_BYTES else 0)", "new_pool()",
+        "a_pool_is_little_more_than_the_peak",
+    ),
+    "a pool's room is not free": Mutant(
+        "cpu", "            arena.storage(room)", "            self.room = arena.storage(room)",
+        "a_pool_is_little_more_than_the_peak",
+    ),
     "birth before the mark counts": Mutant(
         "cpu", "> serial)", "> 0)", "birth_in_the_pool_is_seen"
     ),
