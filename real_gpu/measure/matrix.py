@@ -22,7 +22,7 @@ from simcg.workload.batches import even_batch
 
 MOST_ROUNDS = 3
 FEWEST_ROUNDS = 2
-SAMPLED_NS = 30_000_000
+SAMPLED_NS = 20_000_000
 """A cell is sampled for about so long in each round, within the bounds below."""
 FEWEST_SAMPLES, MOST_SAMPLES = 2, 5
 
@@ -60,8 +60,8 @@ class _Cell:
                 wait,
             )
 
-        first = once()
-        if busy_ns < BUSY_NS or not first.gpu_bound:
+        first = once() if busy_ns >= BUSY_NS else None
+        if first is None or not first.gpu_bound:
             keep_busy(once, wait)
             first = once()
         count = max(FEWEST_SAMPLES, min(MOST_SAMPLES, math.ceil(SAMPLED_NS / first.step_ns)))
