@@ -59,9 +59,14 @@ def as_on_gb300(figure: Figure) -> Figure:
 
 def carried_all(struct: S) -> S:
     """All figures of a struct, carried over; what a profile may lack stays as it is."""
-    fields = {name: getattr(struct, name) for name in struct.__struct_fields__}
-    figures = {n: carried(f) for n, f in fields.items() if isinstance(f, Figure)}
-    return msgspec.structs.replace(struct, **figures)
+    changed: dict[str, object] = {}
+    for name in struct.__struct_fields__:
+        field = getattr(struct, name)
+        if isinstance(field, Figure):
+            changed[name] = carried(field)
+        elif isinstance(field, tuple) and field and isinstance(field[0], Figure):
+            changed[name] = tuple(map(carried, field))
+    return msgspec.structs.replace(struct, **changed)
 
 
 def unmeasured(name: str, base: HardwareProfile) -> HardwareProfile:

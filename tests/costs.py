@@ -188,10 +188,19 @@ def host_scaled(profile: HardwareProfile, factor: float) -> HardwareProfile:
     return with_figures(profile, scaled)
 
 
+def with_even_gaps(profile: HardwareProfile) -> HardwareProfile:
+    """The profile with one gap between nodes for all rows."""
+    gaps = msgspec.structs.replace(profile.gaps, node_rows=(), node_at=())
+    return msgspec.structs.replace(profile, gaps=gaps)
+
+
 @cache
 def uneven_profile() -> HardwareProfile:
-    """h200 with curves, and host costs and gaps that all differ, so that none hides another."""
-    base = load_profile("h200")
+    """h200 with curves, and host costs and gaps that all differ, so that none hides another.
+
+    One gap between nodes for all rows.
+    """
+    base = with_even_gaps(load_profile("h200"))
     values = iter(range(1_000, 100_000, 1_237))
 
     def spread(path: str, figure: Figure) -> Figure:

@@ -223,7 +223,13 @@ def _gaps(rows: Sequence[Raw], breaks: Sequence[Raw]) -> Gaps:
     known = {name: _over([row[name] for row in rows], text) for name, text in what.items()}
     after = _after_breaks(breaks, known["node"].value, known["stream"].value)
     source = "breakable less full replays of wide decoders, a layer more, less the break's gaps"
-    return Gaps(**known, after_break=_over(after, source))
+    at = [measured((row["node"], 0), what["node"]) for row in rows]
+    return Gaps(
+        **known,
+        after_break=_over(after, source),
+        node_rows=tuple(row["rows"] for row in rows),
+        node_at=tuple(at),
+    )
 
 
 def _after_breaks(breaks: Sequence[Raw], node: float, stream: float) -> list[float]:

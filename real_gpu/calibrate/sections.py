@@ -32,7 +32,7 @@ BYTE_ROWS = [1, 4, 16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 204
              6144, 8192]  # fmt: skip
 FEW_ROWS = [1, 4, 16, 64, 128, 256, 512, 1024, 2048, 4096, 8192]
 POWERS = list(range(10, 31))  # of two: bytes that a multiplication moves
-GAP_ROWS = [16, 64, 128, 256]
+GAP_ROWS = [16, 64, 128, 256, 512, 1024]
 BREAK_ROWS = [64, 128, 192, 256]
 FEW_TOKENS, FEW_KEYS = [1, 64, 256, 1024, 4096], [32, 128, 512, 2048, 8192]
 CHAINS = [1024, 4096, 16384]

@@ -117,7 +117,8 @@ class StepCost:
     def times_from(self, op_times: OpTimes) -> StepTimes:
         """As ``times``, with kernel times that other backends may have computed already."""
         latency = round(self.profile.host.launch_latency.value)
-        maps = [self._map(one, op_times, latency) for one in self.plan.items]
+        wider = self._wider(op_times.work)
+        maps = [self._map(one, op_times, latency, wider) for one in self.plan.items]
         total = compose(self.plan.runs, dict(enumerate(maps)))
         return StepTimes(total.end(), total.host, total.device, self._provenance(op_times))
 
@@ -143,10 +144,18 @@ class StepCost:
         nodes = sum(self._kernels_in(items[key]) * count for key, count in graphs.items())
         return Plan(items, fold_repeats(keys), nodes, sum(graphs.values()))
 
-    def _map(self, one: Item, op_times: OpTimes, latency_ns: int) -> MaxPlus:
+    def _wider(self, work: Work) -> Ints:
+        """By how much gaps at these rows are wider than the profile's one figure, in ns."""
+        gaps = self.profile.gaps
+        if not gaps.node_rows:
+            return np.zeros(len(work), dtype=np.int64)
+        node = np.interp(work.rows, gaps.node_rows, [f.value for f in gaps.node_at])
+        return np.rint(node).astype(np.int64) - round(gaps.node.value)
+
+    def _map(self, one: Item, op_times: OpTimes, latency_ns: int, wider_ns: Ints) -> MaxPlus:
         """The item's map: its kernels in order, with the gaps between them."""
         distinct, _ = self.forward.numbered
-        duration = np.zeros(len(op_times.work), dtype=np.int64)
+        duration = self._kernels_in(one) * wider_ns
         for index, times in one.ops:
             duration += op_times.of(distinct[index]).ns * times
         if one.parts > 1:
@@ -211,6 +220,7 @@ class StepCost:
             used += [self._dispatch(op).provenance for op in distinct] + [gaps.stream.provenance]
         else:
             used += [f.provenance for f in (*host.replay, gaps.graph_start, gaps.node)]
+        used += [f.provenance for f in gaps.node_at]
         if self.backend.breaks:
             eager = (host.break_body, gaps.stream, gaps.after_break)
             used += [f.provenance for f in eager]

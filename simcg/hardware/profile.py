@@ -140,22 +140,33 @@ class Host(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             _require_time(name, getattr(self, name))
 
 
-class Gaps(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Gaps(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """GPU idle time in ns before a kernel.
 
     ``stream``: issued eagerly on a busy stream.  ``node``: a node of a graph.  ``graph_start``:
     more, before the first node of a graph that follows a graph.  ``after_break``: all of it, before
     the first node of a graph that follows an eager kernel.
+
+    ``node_rows``, ``node_at``: ``node`` over the rows of the step, where measured: at more rows
+    caches are colder for the next kernel.  The other gaps change with it.
     """
 
     stream: Figure
     node: Figure
     graph_start: Figure
     after_break: Figure
+    node_rows: tuple[int, ...] = ()
+    node_at: tuple[Figure, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
+        if len(self.node_rows) != len(self.node_at):
+            raise ValueError("node_rows and node_at must have equal lengths")
+        if any(a >= b for a, b in pairwise((0, *self.node_rows))):
+            raise ValueError("node_rows is not strictly ascending from 1")
+        for name in ("stream", "node", "graph_start", "after_break"):
             _require_time(name, getattr(self, name))
+        for index, figure in enumerate(self.node_at):
+            _require_time(f"node_at[{index}]", figure)
 
 
 class Roofline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -95,6 +95,8 @@ def test_gaps_are_medians_over_rows_and_never_negative() -> None:
     assert (gaps.node.value, gaps.node.spread) == (650, 50)
     assert gaps.stream.value == 1000
     assert gaps.graph_start.value == 0
+    assert gaps.node_rows == (16, 64, 128)
+    assert [f.value for f in gaps.node_at] == [600, 700, 650]
 
 
 def test_the_gap_behind_a_break_is_what_a_layer_more_costs_breakable_alone() -> None:

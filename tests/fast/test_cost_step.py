@@ -27,6 +27,7 @@ from tests.costs import (
     plain_step,
     random_forward,
     uneven_profile,
+    with_even_gaps,
     with_figures,
 )
 
@@ -57,7 +58,7 @@ def test_kernels_can_be_scaled() -> None:
 @pytest.mark.parametrize("backend", BACKENDS.values(), ids=lambda b: b.name)
 def test_real_models_are_priced_as_their_ops(name: str, backend: CaptureBackend) -> None:
     """The built-in models on h200 and two ranks, at three sizes."""
-    profile, sizes = load_profile("h200"), [1, 300, 8192]
+    profile, sizes = with_even_gaps(load_profile("h200")), [1, 300, 8192]
     forward = forward_pass(architecture_named(name), tp=2)
     op_times = OpTimes(profile, one_request(sizes))
     times = StepCost(forward, profile, backend).times_from(op_times)
@@ -140,7 +141,7 @@ def test_longer_kernels_make_no_step_shorter(
 @pytest.mark.parametrize("backend", BACKENDS.values(), ids=lambda b: b.name)
 def test_limits_are_the_gpu_alone_and_the_host_alone(backend: CaptureBackend) -> None:
     """Without host costs a step is its GPU time; with a slow host, its launches and last item."""
-    profile = load_profile("h200")
+    profile = with_even_gaps(load_profile("h200"))
     forward, work = forward_pass(architecture_named("qwen3-8b")), one_request(SIZES)
     free = StepCost(forward, host_scaled(profile, 0), backend).times(work)
     assert np.array_equal(free.ns, free.device_ns)
@@ -156,6 +157,27 @@ def test_limits_are_the_gpu_alone_and_the_host_alone(backend: CaptureBackend) ->
     elif backend in (EAGER, COMPILED):
         logits = forward.tail[-1]
         assert last.tolist() == Kernels(profile).time(logits, work).ns.tolist()
+
+
+@pytest.mark.parametrize("backend", BACKENDS.values(), ids=lambda b: b.name)
+def test_gaps_may_widen_with_the_rows(backend: CaptureBackend) -> None:
+    """Every kernel waits longer by what its step's rows say, in proportion between two of them."""
+    profile, work = with_even_gaps(load_profile("h200")), one_request([1, 64, 128, 192, 256, 8192])
+    node, forward = profile.gaps.node, random_forward(5)
+
+    def with_nodes(*more_ns: int) -> HardwareProfile:
+        at = tuple(msgspec.structs.replace(node, value=round(node.value) + ns) for ns in more_ns)
+        gaps = msgspec.structs.replace(profile.gaps, node_rows=(64, 128, 256), node_at=at)
+        return msgspec.structs.replace(profile, gaps=gaps)
+
+    plain = StepCost(forward, profile, backend).times(work)
+    same = StepCost(forward, with_nodes(0, 0, 0), backend).times(work)
+    wider = StepCost(forward, with_nodes(-100, 300, 500), backend).times(work)
+    assert np.array_equal(same.ns, plain.ns)
+    kernels = sum(op.kernels for op in forward.ops)
+    more = kernels * np.array([-100, -100, 300, 400, 500, 500])
+    assert np.array_equal(wider.device_ns - plain.device_ns, more)
+    assert wider.host_ns == plain.host_ns
 
 
 @pytest.mark.parametrize("backend", BACKENDS.values(), ids=lambda b: b.name)

@@ -18,7 +18,7 @@ from simcg.model.catalog import architecture_named
 from simcg.model.forward import forward_pass
 from simcg.model.ops import Op
 from tests.cost_laws import LATENCY, composes, finds_layers, folds, ints, map_of, timeline_agrees
-from tests.costs import Costs, Played, item_lists, one_request, plain_items, play
+from tests.costs import Costs, Played, item_lists, one_request, plain_items, play, with_even_gaps
 
 CUDA_QUEUE = 1024
 """Launches that a CUDA stream holds before the next call waits (observed, not documented)."""
@@ -179,7 +179,7 @@ def test_a_queue_of_a_thousand_launches_changes_no_real_step(
 @pytest.mark.parametrize("backend", BACKENDS.values(), ids=lambda b: b.name)
 def test_starts_ascend(backend: CaptureBackend) -> None:
     """Kernels of one stream start in order, whatever the backend."""
-    profile = load_profile("h200")
+    profile = with_even_gaps(load_profile("h200"))
     forward = forward_pass(architecture_named("qwen3-8b"))
     kernels, work = Kernels(profile), one_request([300])
     items, _, _ = plain_items(
