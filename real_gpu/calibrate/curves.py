@@ -38,13 +38,18 @@ def _section(key: dict[str, object], points: Iterable[tuple[object, Timed]]) -> 
     }
 
 
+def gemm_us(shape: Gemm, rows: int) -> float:
+    """About how long a product takes."""
+    compute, stream = 2 * rows * shape.k * shape.n / FLOPS, 2 * shape.k * shape.n / BYTES
+    return max(3.0, compute, stream)
+
+
 def gemm(bench: Bench, shape: Gemm, rows: list[int], clock: Clock) -> Section:
     """A product over its rows, weights rotated past L2."""
     matrices = bench.matrices(shape)
     points = []
     for r in rows:
-        work = max(2 * r * shape.k * shape.n / FLOPS, 2 * shape.k * shape.n / BYTES)
-        timed = clock.call_ns(bench.gemm(matrices, r), max(3.0, work), r)
+        timed = clock.call_ns(bench.gemm(matrices, r), gemm_us(shape, r), r)
         points.append((r, timed))
     return _section({"op": "gemm", "k": shape.k, "n": shape.n}, points)
 

@@ -23,6 +23,7 @@ from real_gpu.backends.backend import Backend
 from real_gpu.backends.breakable import breakable
 from real_gpu.backends.full import full
 from real_gpu.calibrate.clock import Clock, Timed
+from real_gpu.calibrate.curves import gemm_us
 from real_gpu.calibrate.issue import Bench, Call
 from real_gpu.calibrate.small import SmallDecoder
 from real_gpu.calibrate.timing import capture, events_ns, sustained_ns, timed
@@ -30,7 +31,7 @@ from real_gpu.graphs.device import GraphDevice
 from simcg.ladder import Bucket
 from simcg.model.architecture import Architecture
 from simcg.model.lean import lean_pass
-from simcg.model.ops import Op
+from simcg.model.ops import Gemm, Op
 
 ROUNDS = 20
 """Layers in a chain."""
@@ -61,7 +62,11 @@ def layer_calls(bench: Bench, arch: Architecture, rows: int, clock: Clock) -> La
     """The first layer of the architecture at that many rows."""
     ops = lean_pass(arch).layers[0]
     calls = tuple(bench.one(arch, op, rows) for op in ops)
-    return LayerCalls(ops, calls, tuple(clock.call_ns(one, 5.0, rows) for one in calls))
+    alone = (
+        clock.call_ns(one, gemm_us(op.shape, rows) if isinstance(op.shape, Gemm) else 5.0, rows)
+        for op, one in zip(ops, calls, strict=True)
+    )
+    return LayerCalls(ops, calls, tuple(alone))
 
 
 def gaps(
