@@ -54,6 +54,8 @@ class Runner:
         self._ids = StaticInput(
             "ids", torch.zeros(most, dtype=torch.int64, device=decoder.device), pad=0
         )
+        # warm-ups of equal tokens would send all rows to the same experts
+        self._different_ids = torch.arange(most, device=decoder.device) % arch.vocab
         self._out = torch.zeros((most, arch.hidden), dtype=decoder.dtype, device=decoder.device)
 
     def capture(self, progress: Callable[[Bucket], object] = lambda _: None) -> None:
@@ -101,7 +103,7 @@ class Runner:
     def _capture_one(self, bucket: Bucket) -> None:
         rows, requests = self._shape(bucket)
         bounds = self._planner.write_idle(rows, requests)
-        self._ids.buffer.zero_()
+        self._ids.buffer.copy_(self._different_ids)
         forward = self._forward(rows, requests)
         if self._attends_outside:
             self._attention.use(self._planner.metadata(rows, requests), bounds)
