@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 
 import pytest
@@ -119,12 +120,13 @@ def a_failed_capture_keeps_no_memory_while_its_error_lives(kit: Kit) -> None:
 
 
 def a_released_ladder_gives_its_memory_back(kit: Kit) -> None:
+    gc.collect()  # what other tests left behind may go at any moment
     backend, source = kit.full(kit.device), kit.ones(MIB)
     before = kit.device.memory().live
     kept = backend.capture_one(Bucket(1), lambda: source + 1)
     backend.cleanup()
     assert kept.pool_bytes >= 4 * MIB
-    assert kit.device.memory().live == before
+    assert kit.device.memory().live <= before
 
 
 MEMORY_LAWS: tuple[Law, ...] = (

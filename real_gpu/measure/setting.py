@@ -145,7 +145,7 @@ def setting_from(arguments: Sequence[str]) -> Setting:
         ladders=_list("--ladders", given.ladders, str),
         sections=sections or SECTIONS[: 4 if given.trace else 3],
         scale=scale,
-        command="simcg measure " + " ".join(Path(word).name for word in arguments),
+        command="simcg measure " + " ".join(map(_without_folders, arguments)),
     )
 
 
@@ -155,3 +155,8 @@ def _list(flag: str, text: str, kind: Callable[[str], T]) -> tuple[T, ...]:
         return tuple(kind(word) for word in text.split(",") if word)
     except ValueError:
         raise InputError(flag, "", text, "integers separated by commas") from None
+
+
+def _without_folders(word: str) -> str:
+    """Each of the names between commas, without the folder it lies in."""
+    return ",".join(Path(part).name for part in word.split(","))
