@@ -177,7 +177,8 @@ class Kernels:
         moved = rows.astype(np.float64) * ((shape.read_bytes + shape.write_bytes) / kernels)
         own = [self._curves.get(CurveKey("elementwise", kind=name)) for name in names]
         curve = next((one for one in own if one is not None), None)
-        known = curve is not None
+        # the curve without a name is that of a plain element-wise kernel
+        known = curve is not None or "elementwise" in names
         curve = curve or self._curves.get(CurveKey("elementwise"))
         if curve is not None:
             one = _between(curve, moved)
