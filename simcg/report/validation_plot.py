@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -51,8 +52,8 @@ def _panel(axes: Axes, model: str, cells: list[Compared]) -> None:
         own = sorted((c for c in cells if c.backend == backend), key=lambda c: c.tokens)
         sizes, errors = [c.tokens for c in own], [100 * c.error for c in own]
         axes.plot(sizes, errors, mark, color=colour, mfc="none", mew=1.6, ls="", label=backend)
-    repeats = 100 * max((cell.floor or 0.0) for cell in cells)
-    axes.axhspan(-repeats, repeats, color=GREY, alpha=0.2, lw=0, label="largest repeat spread")
+    repeats = 100 * float(np.median([cell.floor or 0.0 for cell in cells]))
+    axes.axhspan(-repeats, repeats, color=GREY, alpha=0.3, lw=0, label="median repeat spread")
     axes.axhline(0, color=GREY, lw=1)
     axes.set(xscale="log", xlabel="tokens n", ylabel="error (%)", title=model)
     axes.legend(fontsize=8, ncols=3)
