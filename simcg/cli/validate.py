@@ -31,7 +31,7 @@ def command(
 
     \b
     Example:
-      simcg validate runs.jsonl --plot errors.png
+      simcg validate benchmarks/runs/h200-matrix.jsonl --plot errors.png
     """
     if plot is not None:
         from simcg.report.plots import check_picture  # noqa: PLC0415  # slow import

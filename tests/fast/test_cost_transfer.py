@@ -103,18 +103,37 @@ def test_curves_of_another_type_correct_nothing(shape: Shape) -> None:
     assert found.provenance != "fitted"
 
 
-LIMITS = {"gemm": (0.045, 0.15), "grouped_gemm": (0.03, 0.14)}
-"""Median and 95th percentile that were found, rounded up."""
+LIMITS = {
+    "gemm": (0.034, 0.31, 0.60),
+    "grouped_gemm": (0.056, 0.23, 0.93),
+    "attention": (0.039, 0.48, 0.51),
+}
+"""Median and 95th percentile, and their larger ratio to the roofline's: as found, rounded up."""
+WIDE = 1024
 
 
 @pytest.mark.parametrize("op", LIMITS)
-def test_held_out_curves_are_met_far_better_than_by_the_roofline(op: str) -> None:
-    """Each curve from all others: within what was found, and under 0.65 of the roofline's error."""
+def test_held_out_curves_are_met_better_than_by_the_roofline(op: str) -> None:
+    """Each curve from all others: within what was found, and so much closer than the roofline.
+
+    Expert products gain little: eight curves of five models, whose share of the peaks the
+    roofline has from these very curves.
+    """
     errors = np.abs(np.concatenate([e for _, e in leave_one_out(H200, op, PRICE.roofline_ns)]))
     bare = roofline_errors(op)
-    for share, limit in zip((50, 95), LIMITS[op], strict=True):
-        assert np.percentile(errors, share) < limit
-        assert np.percentile(errors, share) < 0.65 * np.percentile(bare, share)
+    *limits, ratio = LIMITS[op]
+    for share, limit in zip((50, 95), limits, strict=True):
+        assert limit - 0.01 < np.percentile(errors, share) < limit
+        assert np.percentile(errors, share) < ratio * np.percentile(bare, share)
+
+
+def test_the_tail_of_dense_products_is_routers() -> None:
+    """Without the two of a few columns the others are met within 3 % (median) and 14 % (p95)."""
+    found = leave_one_out(H200, "gemm", PRICE.roofline_ns)
+    errors = np.abs(np.concatenate([e for key, e in found if key.n >= WIDE]))
+    assert sorted(key.n for key, _ in found if key.n < WIDE) == [32, 128]
+    assert np.percentile(errors, 50) < 0.03
+    assert np.percentile(errors, 95) < 0.14
 
 
 def test_the_stated_sigma_is_that_of_held_out_curves() -> None:
@@ -138,7 +157,7 @@ def test_leave_one_out_really_leaves_it_out() -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_steps_of_a_model_that_was_not_measured(model: str) -> None:
-    """Full replays without any curve of the model's own: within 6 % (median) and 9 % (p95).
+    """Full replays without any curve of the model's own: within 5 % (median) and 12 % (p95).
 
     A curve that another model needs as well stays, as it would in a calibration of the others;
     gpt-oss-20b loses its larger sister's curves too.
@@ -152,8 +171,8 @@ def test_steps_of_a_model_that_was_not_measured(model: str) -> None:
     work = one_request(np.unique(np.geomspace(1, 8192, 300).astype(np.int64)).tolist())
     seen, unseen = (StepCost(forward, p, FULL).times(work).ns for p in (H200, left))
     errors = np.abs(unseen / seen - 1)
-    assert np.median(errors) < 0.06
-    assert np.percentile(errors, 95) < 0.09
+    assert np.median(errors) < 0.05
+    assert np.percentile(errors, 95) < 0.12
 
 
 @pytest.mark.parametrize("size", ["k", "n", "experts", "top_k"])
