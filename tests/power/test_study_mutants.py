@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -127,6 +128,13 @@ MUTANTS: dict[str, tuple[str, str, str]] = {
 Law = Callable[[Study], str | None]
 
 
+def room_for(ceiling: int, graphs: int, scenario: Scenario) -> Scenario:
+    """The scenario with just the memory that so many graphs up to ``ceiling`` need."""
+    rows = logits_rows(scheduled(scenario, Ladder.of(())).counted, scenario.model)
+    need = pool_bytes(ceiling, rows, scenario.model)[1] + graph_bytes(graphs, scenario.model)
+    return replace(scenario, limits=replace(scenario.limits, memory_bytes=need))
+
+
 def scenarios() -> list[Scenario]:
     """Each mutant shows on one of these."""
     context = steps_of(MIXED, requests=5)
@@ -136,9 +144,9 @@ def scenarios() -> list[Scenario]:
         scenario_of(context),
         scenario_of(context, backend="full", slots=4),
         scenario_of(context, backend="full", slots=5),
-        scenario_of(context, Limits(max_buckets=33)),
-        scenario_of(context, Limits(memory_bytes=190 << 20), engine="vllm"),
-        scenario_of(context, Limits(memory_bytes=900 << 20), backend="full", slots=2048),
+        scenario_of(steps_of({900: 500, 20: 1, 40: 1, 90: 1}), Limits(max_buckets=33)),
+        room_for(736, 51, scenario_of(context, engine="vllm")),
+        room_for(1024, 38, scenario_of(context, backend="full", slots=2048)),
         scenario_of(steps_of(MIXED), Limits(include=(77,), ceiling=700, align=16)),
         scenario_of(steps_of(MIXED), Limits(ceiling=500)),
         scenario_of(small, Limits(include=(1, 2), ceiling=3), max_chunk=9),
@@ -146,10 +154,11 @@ def scenarios() -> list[Scenario]:
             with_thin_curves("h200"),
             scenario_of(steps_of({5: 9, 9: 4, 70: 3}), Limits(max_buckets=60)),
         ),
-        on(with_host_costs("h200", 30), scenario_of(context, Limits(memory_bytes=160 << 20))),
-        on(
-            with_host_costs("h200", 30),
-            scenario_of(context, Limits(memory_bytes=200 << 20, max_buckets=20)),
+        room_for(700, 8, on(with_host_costs("h200", 30), scenario_of(context))),
+        room_for(
+            1024,
+            20,
+            on(with_host_costs("h200", 30), scenario_of(context, Limits(max_buckets=20))),
         ),
         scenario_of(drawn(), rate=4.0, max_chunk=4096),
         scenario_of(drawn(), Limits(startup_ns=800_000_000)),
@@ -225,7 +234,8 @@ def the_gain_is_that_of_the_scores(result: Study) -> str | None:
     if np.any(base != better) and gain.shape <= 0:
         return "no model error"
     width, expected = gain.traffic[1] - gain.traffic[0], _traffic_width(result)
-    return None if width == pytest.approx(expected, rel=0.25, abs=1e-6) else "another width"
+    # below a hundredth of a point a few rare steps decide, and other draws give other widths
+    return None if width == pytest.approx(expected, rel=0.25, abs=1e-4) else "another width"
 
 
 def _traffic_width(result: Study) -> float:
@@ -281,9 +291,10 @@ def ceilings_fit_the_memory(result: Study) -> str | None:
     rows, problem = logits_rows(result.traffic.counted, model), result.posed.problem
     least = max(problem.required, default=1)
     tops = [top for top in np.flatnonzero(problem.tops).tolist() if top >= least]
+    pools = {top: pool_bytes(top, rows, model)[1] for top in tops}
     for count in range(1, len(result.curve_ns)):
         room = limit - graph_bytes(count, model)
-        largest = max((t for t in tops if pool_bytes(t, rows, model)[1] <= room), default=0)
+        largest = max((top for top, pool in pools.items() if pool <= room), default=0)
         if problem.largest_top(count) != largest:
             return "another ceiling for so many graphs"
     return None

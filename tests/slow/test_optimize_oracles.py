@@ -26,7 +26,7 @@ from tests.ladder_problems import (
 def test_every_path_equals_brute_force(largest: int) -> None:
     """Up to 700 problems for each N up to 10: costs, ladders and certificates of all K."""
     rng = np.random.default_rng(1000 + largest)
-    for turn in range(700 if largest < 6 else 200 if largest < 8 else 80):
+    for turn in range(700 if largest < 4 else 300 if largest < 6 else 150 if largest < 8 else 80):
         problem = random_problem(rng, largest, plain=turn % 4 == 0)
         want = brute_force(problem)
         for frontier in every_path(problem, largest):
@@ -37,7 +37,7 @@ def test_every_path_equals_brute_force(largest: int) -> None:
 def test_every_path_equals_the_textbook_recurrence(seed: int) -> None:
     """Problems of 20 to 120 sizes, all paths against plain Python."""
     rng = np.random.default_rng(2000 + seed)
-    for turn in range(500):
+    for turn in range(250):
         problem = random_problem(
             rng, int(rng.integers(20, 41 if turn % 10 else 121)), plain=turn % 4 == 0
         )

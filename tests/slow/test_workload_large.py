@@ -49,7 +49,7 @@ def test_more_chunk_shapes(traffic: Requests) -> None:
     assert len(totals) == 1
 
 
-@settings(max_examples=1500)
+@settings(max_examples=800)
 @given(valid_files(), st.data())
 def test_mutated_files_long(file: tuple[bytes, int, int], data: st.DataObject) -> None:
     """As the fast test of mutated files, with many more of them."""
