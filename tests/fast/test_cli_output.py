@@ -13,7 +13,6 @@ import pytest
 
 from simcg.cli.app import COMMANDS
 from simcg.report.units import ms, percent, seconds, size
-from tests.made_runs import obedient_lines, runs_of, write
 from tests.studies import run_cli
 
 WIDTH = 100
@@ -37,7 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working directory, with the files that examples name."""
     rows = [f"{i * 0.2:.1f},{50 + 37 * i % 900}" for i in range(60)]
     (tmp_path / "trace.csv").write_text("\n".join(["arrival_s,input_tokens", *rows]))
-    write(tmp_path / "runs.jsonl", runs_of(obedient_lines()))
+    (tmp_path / "benchmarks").symlink_to(Path(__file__).parents[2] / "benchmarks")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -181,7 +180,8 @@ def test_examples_of_the_help_run(folder: Path) -> None:
         if line.startswith(("calibrate", "measure")):
             continue
         ran = run_cli(*line.split())
-        assert (ran.code, ran.err) == (0, ""), line
+        missed = line.startswith("validate")  # the committed runs miss some stated limits
+        assert (ran.code, ran.err) == (int(missed), ""), line
         assert ran.out
     assert (folder / "ladder.png").stat().st_size > 10_000
 
