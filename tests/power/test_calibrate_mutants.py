@@ -32,7 +32,7 @@ def figures_agree(module: ModuleType) -> bool:
     found = {
         "break_body": host.break_body.value, "piece": host.piece.value,
         "norm": host.dispatch["norm"].value, "small": host.dispatch[""].value,
-        "compiled": host.compiled_dispatch.value, "node": gaps.node.value,
+        "compiled": inductor.dispatch.value, "node": gaps.node.value,
         "stream": gaps.stream.value, "graph_start": gaps.graph_start.value,
         "after_break": gaps.after_break.value, "instantiate": startup.instantiate_per_node.value,
         "capture": startup.capture_per_node.value, "segment": startup.capture_per_segment.value,
