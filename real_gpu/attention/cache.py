@@ -46,10 +46,11 @@ class KvCache:
         return int(self.keys[0].shape[0])
 
     def check(self, starts: Ints, lengths: Ints) -> None:
-        """``InputError`` names the first request that is too long or leaves the cache."""
+        """``InputError`` names the first request that is too long, leaves the cache or overlaps."""
         outside = (starts <= SINK) | (starts + lengths > self.slots)
         wrong = np.flatnonzero(outside | (lengths > self.longest))
         if wrong.size == 0:
+            self._check_apart(starts, lengths)
             return
         i = int(wrong[0])
         start, length = int(starts[i]), int(lengths[i])
@@ -58,3 +59,16 @@ class KvCache:
         where = f"slots of request {i}"
         expected = f"a stretch within 1..{self.slots - 1}"
         raise InputError("KV cache", where, (start, start + length - 1), expected)
+
+    @staticmethod
+    def _check_apart(starts: Ints, lengths: Ints) -> None:
+        """No two requests may have a slot in common: both would write it."""
+        order = np.argsort(starts, kind="stable")
+        ends = (starts + lengths)[order]
+        touching = np.flatnonzero(ends[:-1] > starts[order][1:])
+        if touching.size:
+            first, second = (int(order[touching[0] + i]) for i in (0, 1))
+            where, value = f"start of request {second}", int(starts[second])
+            last = int(ends[touching[0]]) - 1
+            expected = f"a stretch apart from request {first}'s, which ends at {last}"
+            raise InputError("KV cache", where, value, expected)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import index
 
 import numpy as np
 import torch
@@ -86,7 +87,7 @@ class Planner:
         """
         query = np.array(batch.query_tokens, dtype=np.int64)
         length = query + np.array(batch.context_tokens, dtype=np.int64)
-        first = np.array(starts, dtype=np.int64)
+        first = np.array([index(start) for start in starts], dtype=np.int64)
         n, m = batch.num_tokens, batch.num_requests
         require(len(first) == m, "Planner", "starts", len(first), f"one for each of {m} requests")
         self._check("tokens", tokens, self.tokens, at_least=n)

@@ -14,7 +14,7 @@ from real_gpu.backends.backend import Backend, CaptureFigures
 from real_gpu.models.decoder import Decoder
 from real_gpu.runners.inputs import StaticInput
 from simcg.batch import Batch
-from simcg.errors import InputError, require
+from simcg.errors import Finding, InputError, require
 from simcg.ladder import Bucket, Ladder
 
 
@@ -46,6 +46,7 @@ class Runner:
         _check_shapes(ladder, planner, backend)
         self.backend, self.ladder = backend, ladder
         self.figures: dict[Bucket, CaptureFigures] = {}
+        self._latest: Planned | None = None
         self._decoder, self._planner, self._longest_query = decoder, planner, longest_query
         kernel = attention_kernel(decoder.device)
         self._attention = Attention(arch, decoder.cache, kernel)
@@ -85,13 +86,17 @@ class Runner:
         self._ids.write(ids, rows)
         if bucket is None or self._attends_outside:
             self._attention.use(self._planner.metadata(rows, requests), bounds)
-        return Planned(n, m, bucket)
+        self._latest = Planned(n, m, bucket)
+        return self._latest
 
     def run(self, planned: Planned) -> torch.Tensor:
         """Replay, or run eagerly: hidden states [n, hidden], valid until the next run.
 
-        ``planned`` is the latest plan: there is one set of static inputs.
+        ``planned`` must be the latest plan, as there is one set of static inputs; ``InputError``
+        if another was written since.
         """
+        latest = planned is self._latest
+        require(latest, "Runner", "planned", Finding("an earlier plan"), "the latest plan")
         with using(self._attention):
             if planned.bucket is not None:
                 self.backend.replay(planned.bucket)

@@ -42,20 +42,20 @@ def worst_table(errors: Sequence[Errors]) -> Table:
         cell = one.worst_cell
         rows.append(
             (
-                one.kind, cell.backend, f"{cell.model} {cell.label}",
+                f"{one.kind}, {cell.backend}", f"{cell.model} {cell.label}",
                 amount(cell.kind, cell.measured), f"{100 * cell.error:+.1f}%", cell.blame or "-",
             )
         )  # fmt: skip
-    return plain_table(("worst of", "backend", "cell", "measured", "error", "largest part"), rows)
+    return plain_table(("worst of", "cell", "measured", "error", "largest part"), rows)
 
 
 def cells_table(cells: Sequence[Compared]) -> Table:
     """Every cell."""
     return plain_table(
-        ("predicted", "model", "backend", "cell", "predicted", "measured", "error"),
+        ("of", "model", "cell", "predicted", "measured", "error"),
         [
             (
-                c.kind, c.model, c.backend, c.label, amount(c.kind, c.predicted),
+                f"{c.kind}, {c.backend}", c.model, c.label, amount(c.kind, c.predicted),
                 amount(c.kind, c.measured), f"{100 * c.error:+.1f}%",
             )
             for c in cells
@@ -91,11 +91,10 @@ def order_table(found: Sequence[Order]) -> Table:
     rows = []
     for (model, requests), pairs in groups.items():
         bound = max(pairs[0].launch_bound, default=0)
-        order = " <= ".join([pairs[0].faster, *(one.slower for one in pairs)])
         wrong = sorted({n for one in pairs for n in one.wrong})
         breaks = f"not at {' '.join(map(str, wrong))}" if wrong else "at every size"
-        rows.append((model, str(requests), str(bound) if bound else "-", order, breaks))
-    headers = ("model", "requests", "launch-bound to", "step time", "holds")
+        rows.append((model, str(requests), str(bound) if bound else "-", breaks))
+    headers = ("model", "requests", "launch-bound to", "full <= breakable <= tc_piecewise <= eager")
     return plain_table(headers, rows)
 
 

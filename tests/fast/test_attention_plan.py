@@ -22,8 +22,9 @@ from tests.decoders import CPU, LLAMA
 TOKENS, REQUESTS, SLOTS = 40, 6, 300
 FIELDS = ("query_ends", "key_starts", "key_lengths", "slots", "positions")
 requests = st.lists(
-    st.tuples(st.integers(1, 6), st.integers(0, 20), st.integers(1, 200)), min_size=1, max_size=6
+    st.tuples(st.integers(1, 6), st.integers(0, 20), st.integers(0, 20)), min_size=1, max_size=6
 )
+"""New tokens, cached ones, and free slots before the request's stretch."""
 
 
 def planner(slots: int = SLOTS) -> Planner:
@@ -63,7 +64,10 @@ def test_every_value_of_a_shape_is_rewritten_whatever_ran_before(
     one = planner()
     for sizes, padding, sentinels in steps:
         batch = Batch(tuple(q for q, _, _ in sizes), tuple(c for _, c, _ in sizes))
-        starts = [s for _, _, s in sizes]
+        starts, end = [], 1
+        for query, context, free in sizes:
+            starts.append(end + free)
+            end = starts[-1] + query + context
         tokens = min(TOKENS, batch.num_tokens + padding)
         slots = min(REQUESTS, batch.num_requests + sentinels)
         bounds = one.write(batch, starts, tokens, slots)
@@ -105,6 +109,7 @@ def test_a_shape_keeps_its_addresses_and_its_buffers_do_not_overlap(
         (((1, 1), (0, 0)), [1], (2, 2), "Planner, starts: got 1, expected one for each"),
         (((1, 2), (0, 5)), [1, 0], (4, 2), "KV cache, slots of request 1: got (0, 6), expected a"),
         (((1, 2), (0, 5)), [1, 294], (4, 2), "KV cache, slots of request 1: got (294, 300)"),
+        (((2, 2), (0, 5)), [8, 2], (4, 2), "KV cache, start of request 0: got 8, expected a str"),
         (((1,), (128,)), [1], (4, 2), "KV cache, request 0: got 129, expected at most 128 tokens"),
     ],
 )

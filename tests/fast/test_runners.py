@@ -209,6 +209,15 @@ def test_what_does_not_fit_is_refused_by_name(runners: dict[str, Runner]) -> Non
         runner.plan(Batch((4,), (0,)), ids[:4], [1], Bucket(5))
     with pytest.raises(InputError, match="tokens: got 4, expected 5 to 24"):
         runner.plan(Batch((5,), (0,)), ids[:5], [1], Bucket(4))
+    both = Batch((2, 2), (0, 0))
+    with pytest.raises(InputError, match=r"start of request 1: got 2.*ends at 2"):
+        runner.plan(both, ids[:4], [1, 2], None)
+    with pytest.raises(TypeError):
+        runner.plan(both, ids[:4], [1, 5.7], None)  # type: ignore[list-item]
+    first = runner.plan(both, ids[:4], [1, 5], None)
+    runner.plan(Batch((2,), (0,)), ids[:2], [1], None)
+    with pytest.raises(InputError, match="expected the latest plan"):
+        runner.run(first)
     with pytest.raises(InputError, match="request 0: got 98"):
         runner.plan(Batch((5,), (93,)), ids[:5], [1], None)
 
