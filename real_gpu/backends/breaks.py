@@ -21,7 +21,11 @@ _marked: WeakSet[Callable[..., Any]] = WeakSet()
 def eager_on_graph(function: Callable[P, R]) -> Callable[P, R]:
     """Mark ``function`` as a break: a breaking backend runs it eagerly at each replay.
 
-    Everywhere else, and inside another break, it is a plain call.
+    Everywhere else, and inside another break, it is a plain call. It must return fresh memory:
+    of a tensor that it keeps itself, such as a cache, the graphs see a copy, and writes in place
+    to the copy do not reach the cache (use an out-parameter). At replay it sees neither autocast
+    nor the context variables of its call at capture. A recording sees the thread that captures
+    and no other.
     """
 
     @functools.wraps(function)

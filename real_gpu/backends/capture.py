@@ -96,7 +96,7 @@ class GraphBackend:
         return key in self._captured
 
     def replay(self, key: Bucket) -> torch.Tensor:
-        """See ``Backend.replay``; the tensor is valid until the next replay of this backend.
+        """See ``Backend.replay``; the tensor is valid until the backend's next replay or cleanup.
 
         Raises ``CaptureError`` for a bucket that is not captured.
         """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from real_gpu.backends.plain import refuse_unusual
 from real_gpu.graphs.device import CaptureError, GraphDevice
 
 
@@ -15,4 +16,5 @@ def kept_output(device: GraphDevice, mark: object, output: object) -> torch.Tens
     """
     if not isinstance(output, torch.Tensor) or output.device != device.device:
         raise CaptureError(f"the forward must return a tensor on {device.device}, got {output!r}")
+    refuse_unusual(output, "the forward's output")
     return device.alias(output) if device.born_since(mark, output) else output

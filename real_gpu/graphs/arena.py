@@ -164,3 +164,8 @@ def tensor_over(storage: torch.UntypedStorage, like: torch.Tensor) -> torch.Tens
     """The tensor over ``storage`` with dtype, shape, strides and offset of ``like``."""
     empty = torch.empty(0, dtype=like.dtype)
     return empty.set_(storage, like.storage_offset(), like.shape, like.stride())
+
+
+def lazy_bit(tensor: torch.Tensor) -> str:
+    """What a view leaves to its readers to apply: ``conjugate``, ``negative`` or nothing."""
+    return "conjugate" if tensor.is_conj() else "negative" if tensor.is_neg() else ""

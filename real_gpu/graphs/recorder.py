@@ -7,7 +7,7 @@ the pool by address alone; of tensors from outside it also notices that they are
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +16,8 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from real_gpu.graphs.arena import Arena, borrowed, tensor_over
-from real_gpu.graphs.device import CaptureError, StaleAddressError
+from real_gpu.graphs.arena import Arena, borrowed, lazy_bit, tensor_over
+from real_gpu.graphs.device import CaptureError, ReplayError, StaleAddressError
 
 ADVICE = "move it out of the forward, or mark the function that needs it with @eager_on_graph"
 ALLOCATIONS = frozenset(
@@ -135,6 +135,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch is untyped her
             return func(*args, **kwargs)
         if traits.random and kwargs.get("generator") is not None:
             raise CaptureError(f"{func} has a generator of its own, which no replay would advance")
+        self._refuse_arguments(func, args, kwargs)
         shadow = Shadow()
         meta_args = mapped(shadow.of, args)
         meta_kwargs = {name: mapped(shadow.of, value) for name, value in kwargs.items()}
@@ -159,6 +160,22 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch is untyped her
             )
         self._constants[tensor.untyped_storage().data_ptr()] = tensor
         return tensor
+
+    def _refuse_arguments(self, func: Any, args: Any, kwargs: Any) -> None:
+        """Raise ``CaptureError`` for tensors that a replay by address would take for others."""
+        for argument, tensor in arguments_of(func, args, kwargs):
+            if lazy_bit(tensor):
+                raise CaptureError(
+                    f"{func} has a {lazy_bit(tensor)} view as an argument, which is not its memory "
+                    "alone: call .resolve_conj() or .resolve_neg() before the capture, or use "
+                    "real arithmetic"
+                )
+            written = argument.alias_info is not None and argument.alias_info.is_write
+            if written and tensor.untyped_storage().data_ptr() in self._constants:
+                raise CaptureError(
+                    f"{func} writes to a scalar made from host data in capture, which replays do "
+                    "not make anew: use torch.zeros(()) or torch.full((), value)"
+                )
 
     def _results(
         self, func: Any, shadow: Shadow, meta: Any, destinations: list[tuple[int, torch.Tensor]]
@@ -283,6 +300,15 @@ def traits_of(func: Any) -> Traits:
     )
 
 
+def arguments_of(func: Any, args: Any, kwargs: Any) -> Iterator[tuple[Any, torch.Tensor]]:
+    """Every tensor of a call, also those in lists, with its argument in the schema."""
+    for position, argument in enumerate(func._schema.arguments):
+        value = args[position] if position < len(args) else kwargs.get(argument.name)
+        for item in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(item, torch.Tensor):
+                yield argument, item
+
+
 def mapped(function: Callable[[Any], Any], value: Any) -> Any:
     """``function`` of each leaf of nested lists and tuples."""
     if isinstance(value, (list, tuple)):
@@ -291,23 +317,29 @@ def mapped(function: Callable[[Any], Any], value: Any) -> Any:
 
 
 def storing(
-    call: Callable[[], Any], targets: list[tuple[int, torch.Tensor]]
+    call: functools.partial[Any], targets: list[tuple[int, torch.Tensor]]
 ) -> Callable[[], object]:
-    """``call`` with its results copied to where the recording put them."""
+    """``call`` with its results copied to where the recording put them.
+
+    It raises ``ReplayError`` for a result of another shape than its meta kernel's. Only a further
+    result may be None or empty: kernels leave out what the mode does not need (statistics).
+    """
     if not targets:
         return call
-    if len(targets) == 1 and targets[0][0] == 0:
-        target = targets[0][1]
 
-        def store_one() -> None:
-            result = call()
-            target.copy_(result[0] if isinstance(result, (list, tuple)) else result)
-
-        return store_one
-
-    def store_all() -> None:
+    def store() -> None:
         results = call()
+        several = isinstance(results, (list, tuple))
         for index, target in targets:
-            target.copy_(results[index])
+            result = results[index] if several else results
+            there = isinstance(result, torch.Tensor)
+            if there and result.shape == target.shape:
+                target.copy_(result)
+            elif not (index and (result is None or (there and not result.numel()))):
+                shape = tuple(result.shape) if there else type(result).__name__
+                raise ReplayError(
+                    f"{call.func}: result {index} has shape {shape}, recorded was "
+                    f"{tuple(target.shape)}: mark its function with @eager_on_graph"
+                )
 
-    return store_all
+    return store

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -15,7 +17,8 @@ from hypothesis import strategies as st
 
 from real_gpu.graphs.arena import GRANULE, POISON, Arena
 from real_gpu.graphs.cpu import RecordingCpuDevice
-from real_gpu.graphs.device import CaptureError, StaleAddressError
+from real_gpu.graphs.device import CaptureError, ReplayError, StaleAddressError
+from real_gpu.graphs.recorder import storing
 from tests.graph_laws import LAWS, captured, numbers
 
 
@@ -74,6 +77,98 @@ def test_what_a_graph_cannot_record_is_named(work: object, text: str) -> None:
     x = numbers(device, 1, 2)
     with pytest.raises(CaptureError, match=text):
         captured(device, device.new_pool(), lambda: work(x))  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("work", "bit"),
+    [
+        (lambda z: z * z.conj(), "conjugate"),
+        (lambda z: z.view(1, 2).mH + 0, "conjugate"),
+        (lambda z: z.conj().imag + 0, "negative"),
+        (lambda z: torch.stack([z, z.conj()]), "conjugate"),
+        (lambda z: z.conj().resolve_conj(), "conjugate"),
+    ],
+)
+@pytest.mark.parametrize("inference", [False, True])
+def test_a_conjugate_or_negative_view_is_refused(
+    work: Callable[[torch.Tensor], object], bit: str, inference: bool
+) -> None:
+    """A replay by address would read the memory without the bit."""
+    device, z = RecordingCpuDevice(), torch.tensor([1 + 2j, 3 - 1j])
+    with (
+        torch.inference_mode(inference),
+        pytest.raises(CaptureError, match=f"{bit} view.*resolve_conj"),
+    ):
+        captured(device, device.new_pool(), lambda: work(z))
+
+
+def test_conjugates_made_in_memory_replay() -> None:
+    device, z, out = RecordingCpuDevice(), torch.tensor([1 + 2j, 3 - 1j]), torch.zeros(2)
+    pool = device.new_pool()
+    segment = captured(device, pool, lambda: out.copy_((z * z.conj_physical()).real))
+    segment.replay()
+    assert out.tolist() == [5, 10]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda c, x: c.add_(x.sum()),
+        lambda c, x: c.view(1).copy_(x[:1]),
+        lambda c, x: torch.sum(x, (0,), out=c),
+        lambda c, x: torch._foreach_add_([x, c], 1),
+    ],
+)
+def test_a_scalar_made_from_host_data_is_not_written(
+    write: Callable[[torch.Tensor, torch.Tensor], object],
+) -> None:
+    """It is baked once, so that a write would pile up over replays."""
+    device = RecordingCpuDevice()
+    x = numbers(device, 1, 2)
+    with pytest.raises(CaptureError, match=r"writes to a scalar.*torch.zeros\(\(\)\)"):
+        captured(device, device.new_pool(), lambda: write(torch.tensor(0.0), x))
+
+
+def test_a_scalar_made_on_the_device_starts_anew_at_each_replay() -> None:
+    device = RecordingCpuDevice()
+    x, out = numbers(device, 1, 2), numbers(device, 0)
+    segment = captured(device, device.new_pool(), lambda: out.copy_(torch.zeros(()).add_(x.sum())))
+    for _ in range(2):
+        segment.replay()
+        assert out.tolist() == [3]
+
+
+@pytest.mark.parametrize("module", [torch.nn.BatchNorm1d(8), torch.nn.LSTM(8, 8)], ids=repr)
+def test_results_that_a_kernel_leaves_out_are_not_stored(module: torch.nn.Module) -> None:
+    """In evaluation, statistics and workspaces come back empty or as None."""
+    device, x, out = RecordingCpuDevice(), torch.zeros(4, 8), torch.zeros(4, 8)
+    module.eval()
+
+    def work() -> torch.Tensor:
+        result = module(x)
+        return result[0] if isinstance(result, tuple) else result
+
+    with torch.inference_mode():
+        segment = captured(device, device.new_pool(), lambda: out.copy_(work()))
+        x.copy_(torch.arange(32.0).view(4, 8))
+        segment.replay()
+        assert torch.equal(out, work())
+
+
+@pytest.mark.parametrize(
+    ("results", "text"),
+    [
+        ((torch.ones(2), torch.ones(1)), r"result 1 has shape \(1,\), recorded was \(2,\)"),
+        ((torch.ones(()), torch.ones(2)), r"result 0 has shape \(\), recorded was \(2,\)"),
+        ((None, torch.ones(2)), "result 0 has shape NoneType"),
+    ],
+)
+def test_a_result_of_another_shape_than_recorded_is_refused(results: object, text: str) -> None:
+    """Broadcast, it would be wrong in silence."""
+    targets = [(0, torch.zeros(2)), (1, torch.zeros(2))]
+    call = functools.partial(lambda: results)
+    with pytest.raises(ReplayError, match=f"lambda.*: {text}"):
+        storing(call, targets)()
 
 
 def test_an_error_of_the_program_stays_what_it_is() -> None:

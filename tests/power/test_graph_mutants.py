@@ -203,7 +203,7 @@ MUTANTS = {
         "a_replay_reads_its_static_input_again",
     ),
     "only the first result put at its address": Mutant(
-        "recorder", "    if len(targets) == 1 and targets[0][0] == 0:", "    if True:",
+        "recorder", "for index, target in targets:", "for index, target in targets[:1]:",
         "views_and_slices_write_through",
     ),
     "host scalars not kept": Mutant(
