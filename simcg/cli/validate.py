@@ -8,6 +8,7 @@ import click
 
 from simcg.cli.options import json_option
 from simcg.cli.show import console, print_json, stages
+from simcg.errors import Finding, require
 from simcg.hardware.catalog import load_profile
 from simcg.runs.read import join, read_runs
 from simcg.runs.schema import PeerCell
@@ -41,6 +42,9 @@ def command(
         many = [read_runs(path) for path in runs]
         notify("predicting")
         result = validate(many, load_profile(hardware))
+        nothing = Finding("nothing that a stated limit is about")
+        expected = "steps, captures, memory, equalities, peers or decisions of a GPU, or bits"
+        require(bool(result.checks), ", ".join(runs), "", nothing, expected)
         if plot is not None:
             from simcg.report.validation_plot import plot_validation  # noqa: PLC0415
 

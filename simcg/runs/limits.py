@@ -121,9 +121,9 @@ def error_checks(
 
 
 def _ratio(error: float | None, eager_error: float | None) -> float:
-    """Infinite where a replay went wrong and eager did not."""
+    """Infinite where either is no number: what differs from such an eager is equal to nothing."""
     if error is None or eager_error is None:
-        return 1.0 if error is eager_error else math.inf
+        return math.inf
     return error / eager_error if eager_error else math.inf
 
 

@@ -9,8 +9,8 @@ from typing import TypeVar
 
 import msgspec
 
-from simcg.errors import Finding, InputError, SimcgError
-from simcg.runs.schema import VERSION, Header, Line
+from simcg.errors import Finding, InputError, SimcgError, require
+from simcg.runs.schema import VERSION, DecisionCell, Header, Line
 from simcg.workload.source import read_utf8, source_name
 
 L = TypeVar("L", bound=msgspec.Struct)
@@ -55,6 +55,7 @@ def read_runs(path: str | Path) -> Runs:
     )
     runs = Runs(name, first, lines)
     _check_models(runs)
+    _check_indices(runs)
     return runs
 
 
@@ -85,6 +86,17 @@ def _check_models(runs: Runs) -> None:
             raise InputError(
                 runs.source, f"line {number}, model", model, f"one of the header's: {known}"
             )
+
+
+def _check_indices(runs: Runs) -> None:
+    """No step of the trace counts twice."""
+    seen = set()
+    for number, line in enumerate(runs.lines, 2):
+        if isinstance(line, DecisionCell):
+            key = (line.model, line.backend, line.compiler, line.index)
+            where = f"line {number}, index"
+            require(key not in seen, runs.source, where, line.index, "each step of the trace once")
+            seen.add(key)
 
 
 def join(many: Iterable[Runs], kind: type[L]) -> list[L]:

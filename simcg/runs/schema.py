@@ -24,7 +24,11 @@ MeanNs = Annotated[float, Meta(gt=0, le=1e15)]
 Amount = Annotated[float, Meta(ge=0, le=1e30)]
 Count = Annotated[int, Meta(ge=1, le=2**62)]
 Size = Annotated[int, Meta(ge=0, le=2**62)]
-Counts = Annotated[tuple[Count, ...], Meta(min_length=1)]
+MOST_TOKENS = 2**40
+"""Of tokens, requests, context and pairs; with more, sums and costs would leave 64 bits."""
+Tokens = Annotated[int, Meta(ge=1, le=MOST_TOKENS)]
+Context = Annotated[int, Meta(ge=0, le=MOST_TOKENS)]
+Several = Annotated[tuple[Tokens, ...], Meta(min_length=1)]
 
 
 class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -68,11 +72,11 @@ class StepCell(Cell, frozen=True, forbid_unknown_fields=True, kw_only=True, tag=
     ``bit_equal``: the output against eager at the bucket, None for eager itself.
     """
 
-    tokens: Count
-    requests: Count
-    context: Size
-    pairs: Count
-    bucket: Size
+    tokens: Tokens
+    requests: Tokens
+    context: Context
+    pairs: Tokens
+    bucket: Context
     slots: Size
     ns: MeanNs
     spread_ns: Amount
@@ -83,11 +87,17 @@ class StepCell(Cell, frozen=True, forbid_unknown_fields=True, kw_only=True, tag=
     gpu_bound: bool
     bit_equal: bool | None = None
 
+    def __post_init__(self) -> None:
+        if (self.backend == "eager") != (self.bucket == 0):
+            raise ValueError(f"bucket must be 0 for eager alone, not {self.bucket}")
+        if 0 < self.bucket < self.tokens:
+            raise ValueError(f"bucket {self.bucket} must hold all {self.tokens} tokens")
+
 
 class CaptureCell(Cell, frozen=True, forbid_unknown_fields=True, kw_only=True, tag="capture"):
     """What one bucket's capture took; as ``CaptureFigures`` of the real backends."""
 
-    bucket: Count
+    bucket: Tokens
     slots: Size
     warm_up_ns: Ns
     capture_ns: Ns
@@ -112,7 +122,7 @@ class MemoryCell(Cell, frozen=True, forbid_unknown_fields=True, kw_only=True, ta
     all graphs.
     """
 
-    buckets: Counts
+    buckets: Several
     slots: Size
     before: Bytes
     after: Bytes
@@ -183,7 +193,7 @@ class LadderLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="l
 class Timed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The samples of one way to run a step: in a bucket, or eager (0)."""
 
-    bucket: Size
+    bucket: Context
     ns: Annotated[tuple[Ns, ...], Meta(min_length=1)]
 
 
@@ -195,13 +205,16 @@ class DecisionCell(Cell, frozen=True, forbid_unknown_fields=True, kw_only=True, 
     """
 
     index: Size
-    query_tokens: Counts
-    context_tokens: tuple[Size, ...]
+    query_tokens: Several
+    context_tokens: tuple[Context, ...]
     times: tuple[Timed, ...]
 
     def __post_init__(self) -> None:
         if len(self.context_tokens) != len(self.query_tokens):
             raise ValueError("context_tokens must have an entry for each of query_tokens")
+        most = max(self.batch.num_tokens, self.batch.pairs)
+        if most > MOST_TOKENS:
+            raise ValueError(f"query_tokens must make at most 2**40 tokens and pairs, not {most}")
 
     @property
     def batch(self) -> Batch:

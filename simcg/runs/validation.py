@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
+from simcg.errors import Finding, require
 from simcg.hardware.match import profile_matches
 from simcg.hardware.profile import HardwareProfile
 from simcg.runs.compare import Comparison, compare
@@ -56,10 +58,13 @@ class Validation:
 
 
 def validate(many: Sequence[Runs], profile: HardwareProfile) -> Validation:
-    """Runs against predictions and stated limits.
+    """Runs against predictions and stated limits; raises ``InputError`` for a file given twice.
 
     Figures of the CPU device are held against nothing; bits are bits, so its equalities count.
     """
+    for one, other in combinations(many, 2):
+        same = one.header == other.header and one.lines == other.lines
+        require(not same, "RUNS", other.source, Finding(f"{one.source} again"), "each file once")
     gpu = [runs for runs in many if runs.header.environment.device == "cuda"]
     compared = compare(gpu, profile)
     found = [one for runs in gpu for one in decisions(runs, profile)]

@@ -30,7 +30,15 @@ from simcg.runs.schema import (
 from simcg.workload.batches import even_batch, step_batches
 from simcg.workload.requests import Requests
 from simcg.workload.scheduler import prefill_steps
-from tests.made_runs import decision_cells, header, obedient_lines, predictor, runs_of, write
+from tests.made_runs import (
+    decision_cells,
+    header,
+    obedient_lines,
+    predictor,
+    runs_of,
+    step_cell,
+    write,
+)
 from tests.studies import drawn, scenario_of
 from tests.workloads import make_requests, reference_steps, requests
 
@@ -188,3 +196,42 @@ def test_each_ladder_of_ours_has_no_more_graphs_than_its_rival() -> None:
         if one.name.startswith("simcg as"):
             assert one.rule == rivals[0].rule
             assert rivals[-1].name == "no-graphs"
+
+
+M40 = 2**40
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "says"),
+    [
+        ("step", {"bucket": 8}, "bucket 8 must hold all 16 tokens"),
+        ("step", {"bucket": 0}, "bucket must be 0 for eager alone"),
+        ("step", {"backend": "eager"}, "bucket must be 0 for eager alone"),
+        ("step", {"tokens": M40 + 1}, "`$.tokens`"),
+        ("step", {"pairs": M40 + 1}, "`$.pairs`"),
+        ("decision", {"query_tokens": [2**61]}, "`$.query_tokens[0]`"),
+        ("decision", {"query_tokens": [2**21]}, "at most 2**40 tokens and pairs"),
+    ],
+)
+def test_a_cell_that_no_run_can_have_is_refused(
+    tmp_path: Path, kind: str, fields: dict[str, object], says: str
+) -> None:
+    """Buckets hold their batch, eager has none, and counts leave room for sums in 64 bits."""
+    cells: dict[str, Line] = {
+        "step": step_cell(predictor(), "full", "", 16),
+        "decision": decision_cells(predictor(), [], 1)[0],
+    }
+    line = msgspec.json.decode(encode_line(cells[kind])) | fields
+    path = tmp_path / "runs.jsonl"
+    path.write_bytes(encode_line(header()) + msgspec.json.encode(line))
+    with pytest.raises(SimcgError, match=r"runs\.jsonl, line 2") as caught:
+        read_runs(path)
+    assert says in str(caught.value)
+
+
+def test_a_step_of_a_trace_counts_once(tmp_path: Path) -> None:
+    """Its index may not come again with the same model and backend."""
+    cells = decision_cells(predictor(), [], 2)
+    path = write(tmp_path / "runs.jsonl", runs_of([*cells, cells[0]]))
+    with pytest.raises(SimcgError, match="line 4, index: got 0, expected each step"):
+        read_runs(path)

@@ -266,11 +266,14 @@ def test_peers_are_held_to_ratios_of_medians(lines: list[Line], late: list[str])
     assert missed(validated(lines)) == late
 
 
-def equality(*, at_bucket: bool = True, at_tokens: bool = True, error: float | None) -> Line:
+def equality(
+    *, at_bucket: bool = True, at_tokens: bool = True, error: float | None,
+    eager_error: float | None = 1.0,
+) -> Line:  # fmt: skip
     """A replay whose eager twin errs by 1."""
     return EqualityCell(
         model=MODEL, backend="breakable", tokens=9, bucket=16, at_bucket=at_bucket,
-        at_tokens=at_tokens, error=error, eager_error=1.0,
+        at_tokens=at_tokens, error=error, eager_error=eager_error,
     )  # fmt: skip
 
 
@@ -281,6 +284,7 @@ def equality(*, at_bucket: bool = True, at_tokens: bool = True, error: float | N
         (equality(at_tokens=False, error=1.5), ""),
         (equality(at_tokens=False, error=1.6), "B"),
         (equality(at_tokens=False, error=None), "B"),
+        (equality(at_tokens=False, error=None, eager_error=None), "B"),
         (equality(at_bucket=False, error=1.0), "A"),
     ],
 )
@@ -345,3 +349,16 @@ def test_what_cannot_be_done_is_one_line(tmp_path: Path, arguments: list[str], s
     assert (ran.code, ran.out) == (2, "")
     assert says in ran.err
     assert len(ran.err.splitlines()) == 1
+
+
+def test_what_can_be_neither_met_nor_missed_is_no_success(tmp_path: Path) -> None:
+    """Runs without any cell that a limit is about, and runs that would count twice: code 2."""
+    empty = str(write(tmp_path / "empty.jsonl", runs_of([])))
+    good, copy = (str(write(tmp_path / name, runs_of(obedient_lines()))) for name in ("a", "b"))
+    for files, says in (
+        ((empty,), "nothing that a stated limit"),
+        ((good, copy), "each file once"),
+    ):
+        ran = run_cli("validate", *files)
+        assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1)
+        assert says in ran.err
