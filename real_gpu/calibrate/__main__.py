@@ -117,6 +117,12 @@ def main() -> None:
     except SimcgError as error:
         print(f"simcg: error: {error}", file=sys.stderr)
         sys.exit(2)
+    except OSError as error:
+        print(
+            f"simcg: error: {error.filename or 'calibrate'}: {error.strerror or error}",
+            file=sys.stderr,
+        )
+        sys.exit(2)
 
 
 if __name__ == "__main__":

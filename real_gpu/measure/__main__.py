@@ -36,6 +36,11 @@ RUN: dict[str, Callable[[Setting, GraphDevice, Emit], None]] = {
 
 def measure(setting: Setting) -> None:
     """Run the sections and write the runs."""
+    if setting.device == "cuda" and not torch.cuda.is_available():
+        raise SimcgError(
+            "measure: no CUDA device here: --device cpu runs the same code, with figures that mean "
+            "nothing; simcg validate needs none for committed runs"
+        )
     device = RecordingCpuDevice() if setting.device == "cpu" else CudaGraphDevice()
     header = Header(VERSION, setting.command, SEED, environment(setting.device), setting.models)
     torch.manual_seed(SEED)

@@ -25,7 +25,7 @@ from real_gpu.measure.plain import Plain
 from real_gpu.measure.runner import Emit, Way, slots_of, stretches
 from real_gpu.measure.setting import Setting
 from real_gpu.measure.traffic import sampled_steps
-from simcg.hardware.catalog import load_profile
+from simcg.errors import InputError
 from simcg.model.architecture import Architecture
 from simcg.model.lean import lean_pass
 from simcg.model.ops import Gemm
@@ -157,9 +157,10 @@ def run_decisions(setting: Setting, device: GraphDevice, emit: Emit) -> None:
     name, arch = next(iter(setting.models.items()))
     scale = setting.scale
     print(f"decisions: samples for about {scale.decision_seconds:.0f} s", flush=True)
-    profile = load_profile(setting.hardware)
+    if setting.traffic is None:
+        raise InputError("--sections", "", "decisions", "--trace beside it")
     sampled = sampled_steps(
-        str(setting.trace), arch, profile, setting.ladders, scale.max_chunk, scale.steps, SEED
+        setting.traffic, arch, setting.profile, setting.ladders, scale.max_chunk, scale.steps, SEED
     )
     for line in sampled.ladders:
         emit(line)

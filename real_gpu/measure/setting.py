@@ -8,12 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
 
+from real_gpu.measure.traffic import load_traffic
 from simcg.backend import BackendName
 from simcg.errors import InputError, require
+from simcg.hardware.catalog import load_profile
+from simcg.hardware.profile import HardwareProfile
 from simcg.model.architecture import Architecture, LayerKind
 from simcg.model.catalog import load_architecture
 from simcg.runs.contenders import RIVALS
 from simcg.runs.schema import Compiler
+from simcg.workload.requests import Requests
+from simcg.workload.steps import Steps
 
 T = TypeVar("T")
 SECTIONS = ("matrix", "correctness", "peers", "decisions")
@@ -92,8 +97,8 @@ class Setting:
 
     out: Path
     device: Literal["cuda", "cpu"]
-    hardware: str
-    trace: str | None
+    profile: HardwareProfile
+    traffic: Requests | Steps | None
     models: dict[str, Architecture]
     ways: dict[str, tuple[BackendName, Compiler]]
     debug_graph: bool
@@ -128,22 +133,30 @@ def setting_from(arguments: Sequence[str]) -> Setting:
             require(value in known, flag, "", value, "some of " + ", ".join(known))
     if "decisions" in sections and given.trace is None:
         raise InputError("--sections", "", "decisions", "--trace beside it")
-    models = {}
+    sections = sections or SECTIONS[: 4 if given.trace else 3]
+    if "decisions" in sections:
+        expected = "breakable among them, which decisions are measured with"
+        require("breakable" in ways, "--backends", "", ",".join(ways), expected)
+    models: dict[str, Architecture] = {}
     for name in names:
         arch = TINY if name == TINY.name else load_architecture(name)
+        require(arch.name not in models, "--models", "", name, f"one model named {arch.name}")
         models[arch.name] = arch
+    traffic = None
+    if given.trace is not None:  # what cannot be read is told before anything is measured
+        traffic = load_traffic(given.trace, next(iter(models.values())).max_position)
     return Setting(
         out=given.out,
         device=given.device,
-        hardware=given.hardware,
-        trace=given.trace,
+        profile=load_profile(given.hardware),
+        traffic=traffic,
         models=models,
         ways={name: WAYS[name] for name in ways if name != DEBUG_GRAPH},
         debug_graph=DEBUG_GRAPH in ways,
         tokens=_list("--tokens", given.tokens, int) or scale.tokens,
         requests=_list("--requests", given.requests, int) or scale.requests,
         ladders=_list("--ladders", given.ladders, str),
-        sections=sections or SECTIONS[: 4 if given.trace else 3],
+        sections=sections,
         scale=scale,
         command="simcg measure " + " ".join(map(_without_folders, arguments)),
     )

@@ -35,7 +35,7 @@ class Sampled:
 
 
 def sampled_steps(
-    trace: str,
+    traffic: Requests | Steps,
     arch: Architecture,
     profile: HardwareProfile,
     names: tuple[str, ...],
@@ -45,9 +45,8 @@ def sampled_steps(
 ) -> Sampled:
     """``count`` steps that an SGLang server with its default ladder runs; ladders chosen for all.
 
-    ``trace``: a file or a built-in workload. A histogram's steps are requests of equal length.
+    A histogram's steps are requests of equal length.
     """
-    traffic = _traffic(trace, arch.max_position)
     model = ReplayModel(lean_pass(arch), profile, BREAKABLE, EAGER)
     scenario = Scenario(engine_named("sglang"), model, traffic, max_chunk)
     steps = scheduled(scenario, scenario.default_ladder)
@@ -62,7 +61,8 @@ def sampled_steps(
     return Sampled(list(zip(which.tolist(), batches, strict=True)), ladders)
 
 
-def _traffic(trace: str, max_context: int) -> Requests | Steps:
+def load_traffic(trace: str, max_context: int) -> Requests | Steps:
+    """Of a file or a built-in workload; raises ``InputError``."""
     if trace in workload_names():
         return builtin_workload(trace, DRAWN_REQUESTS)
     return read_traffic(trace, max_context=max_context)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
 import click
 
+from simcg.cli.child import check_output, run_child
 from simcg.errors import Finding, InputError, require
 from simcg.model.catalog import load_architecture
 
@@ -57,13 +58,14 @@ def command(
       simcg calibrate --out mine.json
       simcg calibrate --model qwen3-8b --model my/config.json --out mine.json
     """  # fmt: skip
-    for path in (out, raw):
-        if path is not None:
-            require(path.parent.is_dir(), "calibrate", "", str(path), "a file in a folder")
+    check_output("--out", out)
+    if raw is not None:
+        check_output("--raw", raw)
+        require(raw.resolve() != out.resolve(), "--raw", "", str(raw), "another file than --out")
     for one in model:
         load_architecture(one)  # a mistyped name is told before anything is measured
     if find_spec("torch") is None:
-        expected = f"pip install 'simcg[gpu]'; {WORKS_WITHOUT}"
+        expected = f"pip install '.[gpu]' in the checkout; {WORKS_WITHOUT}"
         raise InputError("torch", "", Finding("no such package"), expected)
     arguments = ["--out", str(out)]
     for flag, values in (("--model", model), ("--name", (name,)), ("--raw", (raw,))):
@@ -75,17 +77,17 @@ def command(
 def _measured(arguments: list[str]) -> int:
     """The exit code; sections move a bar on a terminal, other lines are printed."""
     call = [sys.executable, "-m", "real_gpu.calibrate", *arguments]
-    with (
-        subprocess.Popen(call, stdout=subprocess.PIPE, text=True, encoding="utf-8") as child,
-        progress() as bar,
-    ):
-        for line in child.stdout or ():
-            done = SECTION.match(line)
-            if done is None:
-                bar.tell(line.rstrip())
-            else:
-                bar.step(int(done[1]), int(done[2]), done[3])
-    return child.returncode
+    with progress() as bar:
+        return run_child(call, partial(_follow, bar))
+
+
+def _follow(bar: Bar, lines: Iterable[str]) -> None:
+    for line in lines:
+        done = SECTION.match(line)
+        if done is None:
+            bar.tell(line.rstrip())
+        else:
+            bar.step(int(done[1]), int(done[2]), done[3])
 
 
 class Bar(Protocol):

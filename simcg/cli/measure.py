@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import click
 
+from simcg.cli.child import check_output, run_child
 from simcg.cli.options import Sizes
 from simcg.errors import Finding, InputError, require
 
@@ -127,9 +127,9 @@ def command(
     require(good, "--backends", "", DEBUG_GRAPH, "the section correctness, which runs it")
     asked = ",".join(map(str, lists["ladders"]))
     require(bool(trace) or not asked, "--ladders", "", asked, "--trace beside it")
-    require(out.parent.is_dir(), "--out", "", str(out), "a file in a folder that exists")
+    check_output("--out", out)
     if find_spec("torch") is None:
-        expected = f"pip install 'simcg[gpu]'; {WORKS_WITHOUT}"
+        expected = f"pip install '.[gpu]' in the checkout; {WORKS_WITHOUT}"
         raise InputError("torch", "", Finding("no such package"), expected)
     arguments = ["--out", str(out), "--hardware", hardware, "--device", device]
     for name, values in lists.items():
@@ -137,5 +137,4 @@ def command(
             arguments += [f"--{name}", ",".join(map(str, values))]
     if trace is not None:
         arguments += ["--trace", trace]
-    done = subprocess.run([sys.executable, "-m", "real_gpu.measure", *arguments], check=False)
-    return done.returncode
+    return run_child([sys.executable, "-m", "real_gpu.measure", *arguments])

@@ -39,7 +39,7 @@ def test_without_torch_it_says_what_to_install_and_what_works(
 ) -> None:
     """One line; nothing is written."""
     monkeypatch.setattr(cli, "find_spec", lambda _: None)
-    with pytest.raises(SimcgError, match=r"torch: got no such package, .*simcg\[gpu\].*optimize"):
+    with pytest.raises(SimcgError, match=r"torch: got no such package, .*\.\[gpu\].*optimize"):
         run("--out", str(tmp_path / "p.json"))
     assert not list(tmp_path.iterdir())
 
@@ -47,6 +47,8 @@ def test_without_torch_it_says_what_to_install_and_what_works(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [(("--out", "none/p.json"), "none/p.json"), (("--out", "p.json", "--raw", "no/r"), "no/r"),
+     (("--out", ""), "folder that exists"), (("--out", "p", "--raw", "./p"), "another file"),
+     (("--out", "/proc/p.json"), "can be written"),
      (("--out", "p.json", "--model", "qwen3-9b"), "did you mean qwen3-8b"),
      (("--out", "p.json", "--model", "qwen3-8b", "--model", "x.json"), "x.json")],
 )  # fmt: skip

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from simcg.batch import Batch
+from simcg.errors import SimcgError
 from simcg.runs.read import Runs, read_runs
 from simcg.runs.schema import (
     CaptureCell,
@@ -127,6 +128,7 @@ def test_runs_of_the_cpu_validate_by_their_bits_alone(measured: Path) -> None:
         (["--ladders", "sglang"], "expected --trace beside it"),
         (["--backends", "debug-graph", "--sections", "matrix"], "the section correctness"),
         (["--out", "no/such/folder.jsonl"], "folder that exists"),
+        (["--out", ""], "folder that exists"),
         (["--models", "a,a"], "list of different names"),
     ],
 )
@@ -145,7 +147,7 @@ def test_without_torch_one_line_says_what_still_works(tmp_path: Path) -> None:
     with patch("simcg.cli.measure.find_spec", return_value=None):
         ran = run_cli("measure", "--out", str(tmp_path / "runs.jsonl"))
     assert (ran.code, len(ran.err.splitlines())) == (2, 1)
-    assert "pip install 'simcg[gpu]'" in ran.err
+    assert "pip install '.[gpu]'" in ran.err
     assert "work without" in ran.err
 
 
@@ -156,6 +158,7 @@ def test_without_a_gpu_one_line_says_what_still_works(tmp_path: Path) -> None:
     done = subprocess.run(call, capture_output=True, text=True, check=False)
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
     assert "no CUDA device" in done.stderr
+    assert "--device cpu" in done.stderr
     assert not list(tmp_path.iterdir())
 
 
@@ -263,3 +266,18 @@ def test_defaults_follow_the_device() -> None:
     assert cuda.sections == ("matrix", "correctness", "peers")
     assert cpu.sections == ("matrix", "correctness", "peers", "decisions")
     assert set(cpu.models) == {"tiny"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--trace", "azure-conv", "--backends", "full"], "breakable among them"),
+        (["--trace", "none.csv"], "none.csv"),
+        (["--hardware", "h20"], "did you mean h200"),
+        (["--models", "qwen3-8b,Qwen/Qwen3-8B"], "--models: got .*one model named qwen3-8b"),
+    ],
+)
+def test_a_setting_is_whole_before_anything_is_measured(arguments: list[str], says: str) -> None:
+    """Decisions have their backend, traffic and profile can be read, models differ in name."""
+    with pytest.raises(SimcgError, match=says):
+        setting_from(["--out", "x", "--device", "cpu", *arguments])
