@@ -182,6 +182,20 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
         program.write(tmp_path / "none" / "p.json", b"")
 
 
+def test_a_profile_that_cannot_be_written_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Exit code 2; the line names the file."""
+    out = tmp_path / "none" / "p.json"
+    monkeypatch.setattr(sys, "argv", ["calibrate", "--out", str(out)])
+    monkeypatch.setattr(program, "run", lambda args: program.write(args.out, b""))
+    with pytest.raises(SystemExit) as caught:
+        program.main()
+    said = capsys.readouterr().err
+    assert (caught.value.code, said.count("\n")) == (2, 1)
+    assert f"{out}.part: No such file" in said
+
+
 def test_models_are_loaded_before_anything_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """A name that is none ends the run at once."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
