@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -109,12 +110,17 @@ def test_startup_adds_up_over_buckets(sizes: tuple[int, ...], model: ReplayModel
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_bucket_costs_two_runs_one_capture_and_its_nodes(name: str) -> None:
-    """By hand: two steps as issued before capture (compiled code where the backend compiles), the
-    issue of every op, capture and instantiation of each node.
+    """By hand: two steps as issued before capture (the compiler's code where the backend compiles),
+    the issue of every op, capture and instantiation of each node.
     """
     model, size = MODELS[name], 512
-    issued = COMPILED if model.backend.compiles else EAGER
-    times = StepCost(model.forward, model.profile, issued).times(one_request([size]))
+    profile, issued = model.profile, EAGER
+    inductor = profile.startup.compilers.get("inductor")
+    if model.backend.compiles and inductor and inductor.dispatch:
+        issued = COMPILED
+        host = msgspec.structs.replace(profile.host, compiled_dispatch=inductor.dispatch)
+        profile = msgspec.structs.replace(profile, host=host)
+    times = StepCost(model.forward, profile, issued).times(one_request([size]))
     costs = model.profile.startup
     per_node = costs.capture_per_node.value + costs.instantiate_per_node.value
     per_segment = costs.capture_per_segment.value if costs.capture_per_segment else 0
