@@ -150,7 +150,10 @@ class StepCost:
         if not gaps.node_rows:
             return np.zeros(len(work), dtype=np.int64)
         node = np.interp(work.rows, gaps.node_rows, [f.value for f in gaps.node_at])
-        return np.rint(node).astype(np.int64) - round(gaps.node.value)
+        usual, stream = round(gaps.node.value), round(gaps.stream.value)
+        # no gap is shorter than none
+        wider: Ints = np.maximum(np.rint(node).astype(np.int64) - usual, -min(usual, stream))
+        return wider
 
     def _map(self, one: Item, op_times: OpTimes, latency_ns: int, wider_ns: Ints) -> MaxPlus:
         """The item's map: its kernels in order, with the gaps between them."""

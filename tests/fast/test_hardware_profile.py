@@ -276,6 +276,15 @@ def test_extreme_figures_are_refused_or_usable(
         usable(result)
 
 
+def test_no_gap_is_shorter_than_none() -> None:
+    """A gap far above those measured over rows must not make kernels end before they begin."""
+    out = copy.deepcopy(VALID)
+    out["gaps"]["node"]["value"] = 1e9
+    result = read(out)
+    assert isinstance(result, HardwareProfile)
+    usable(result)
+
+
 @given(st.data())
 def test_spoiled_bytes_are_refused_or_usable(data: st.DataObject) -> None:
     """Bytes cut out, doubled or replaced anywhere: never another exception."""
