@@ -68,7 +68,7 @@ STEP_MUTANTS = {
         "op_times.of(distinct[index]).ns",
     ),
     "gaps of all rows": ("np.interp(work.rows, gaps", "np.interp(0, gaps"),
-    "gaps wider by all of it": (".astype(np.int64) - round(gaps.node.value)", ".astype(np.int64)"),
+    "gaps wider by all of it": (".astype(np.int64) - usual,", ".astype(np.int64),"),
     "wider once an item": ("self._kernels_in(one) * wider_ns", "+wider_ns"),
     "no gaps inside a graph": ("(self._kernels_in(one) - 1) * one.inner_gap_ns", "0"),
     "one gap too many": ("(self._kernels_in(one) - 1) *", "self._kernels_in(one) *"),
