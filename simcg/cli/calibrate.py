@@ -7,14 +7,13 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
 import click
 
-from simcg.cli.child import check_output, run_child
-from simcg.errors import Finding, InputError, require
+from simcg.cli.child import check_output, require_torch, run_child
+from simcg.errors import require
 from simcg.model.catalog import load_architecture
 
 WORKS_WITHOUT = (
@@ -64,9 +63,7 @@ def command(
         require(raw.resolve() != out.resolve(), "--raw", "", str(raw), "another file than --out")
     for one in model:
         load_architecture(one)  # a mistyped name is told before anything is measured
-    if find_spec("torch") is None:
-        expected = f"pip install '.[gpu]' in the checkout; {WORKS_WITHOUT}"
-        raise InputError("torch", "", Finding("no such package"), expected)
+    require_torch(WORKS_WITHOUT)
     arguments = ["--out", str(out)]
     for flag, values in (("--model", model), ("--name", (name,)), ("--raw", (raw,))):
         for value in values:

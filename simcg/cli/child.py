@@ -6,10 +6,11 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
 
-from simcg.errors import InputError, require
+from simcg.errors import Finding, InputError, require
 
 
 def run_child(call: Sequence[str], read: Callable[[IO[str]], None] | None = None) -> int:
@@ -31,6 +32,13 @@ def run_child(call: Sequence[str], read: Callable[[IO[str]], None] | None = None
         finally:
             signal.signal(signal.SIGTERM, before)
     return code if code >= 0 else 128 - code
+
+
+def require_torch(works_without: str) -> None:
+    """Raise ``InputError`` where torch is not installed, naming what works without it."""
+    if find_spec("torch") is None:
+        expected = f"pip install '.[gpu]' in the checkout; {works_without}"
+        raise InputError("torch", "", Finding("no such package"), expected)
 
 
 def check_output(flag: str, path: Path) -> None:

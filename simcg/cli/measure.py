@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import click
 
-from simcg.cli.child import check_output, run_child
+from simcg.cli.child import check_output, require_torch, run_child
 from simcg.cli.options import Sizes
-from simcg.errors import Finding, InputError, require
+from simcg.errors import require
 
 WORKS_WITHOUT = "all other subcommands work without (validate on committed runs too)"
 SECTIONS = ("matrix", "correctness", "peers", "decisions")
@@ -128,9 +127,7 @@ def command(
     asked = ",".join(map(str, lists["ladders"]))
     require(bool(trace) or not asked, "--ladders", "", asked, "--trace beside it")
     check_output("--out", out)
-    if find_spec("torch") is None:
-        expected = f"pip install '.[gpu]' in the checkout; {WORKS_WITHOUT}"
-        raise InputError("torch", "", Finding("no such package"), expected)
+    require_torch(WORKS_WITHOUT)
     arguments = ["--out", str(out), "--hardware", hardware, "--device", device]
     for name, values in lists.items():
         if values:

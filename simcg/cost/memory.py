@@ -71,7 +71,12 @@ def pool_curve(ceilings: Ints, requests: int, model: ReplayModel) -> tuple[Ints,
     """``pool_bytes`` for each of several ceilings."""
     live = ceilings * (hidden_row_bytes(model.forward) + STATIC_ROW_BYTES)
     high_water = live + with_headroom(peak_activation_curve(model.forward, ceilings, requests))
-    return live, -(-high_water // SEGMENT_BYTES) * SEGMENT_BYTES
+    return live, in_segments(high_water)
+
+
+def in_segments(sizes: Ints) -> Ints:
+    """What the allocator reserves for blocks of these bytes."""
+    return -(-sizes // SEGMENT_BYTES) * SEGMENT_BYTES
 
 
 def with_headroom(peaks: Ints) -> Ints:

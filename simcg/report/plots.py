@@ -35,6 +35,11 @@ def plot_study(study: Study, path: Path) -> None:
     figure.suptitle(heading(study), fontsize=12)
     _staircase(top, study)
     _memory(bottom, study)
+    write_picture(figure, path, kind)
+
+
+def write_picture(figure: Figure, path: Path, kind: str) -> None:
+    """Write ``figure`` in format ``kind``, whole or not at all; ``InputError`` if it cannot be."""
     part = path.with_name(path.name + ".part")
     try:
         figure.savefig(part, format=kind, dpi=120)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from simcg.errors import InputError, require
-from simcg.report.plots import BLUE, GREEN, GREY, ORANGE, PURPLE, check_picture
+from simcg.errors import require
+from simcg.report.plots import BLUE, GREEN, GREY, ORANGE, PURPLE, check_picture, write_picture
 from simcg.runs.compare import Compared
 from simcg.runs.validation import Validation
 
@@ -34,15 +33,7 @@ def plot_validation(result: Validation, path: Path) -> None:
     figure.suptitle(f"predicted over measured step time, profile {result.profile.name}")
     for axes, model in zip(panels, models, strict=True):
         _panel(axes, model, [cell for cell in steps if cell.model == model])
-    part = path.with_name(path.name + ".part")
-    try:
-        figure.savefig(part, format=kind, dpi=120)
-        part.replace(path)
-    except OSError as error:
-        raise InputError("--plot", "", str(path), f"a writable file ({error.strerror})") from None
-    finally:
-        with suppress(OSError):  # the first error is the one to tell
-            part.unlink(missing_ok=True)
+    write_picture(figure, path, kind)
 
 
 def _panel(axes: Axes, model: str, cells: list[Compared]) -> None:

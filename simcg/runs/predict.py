@@ -11,7 +11,7 @@ import numpy as np
 from simcg.arrays import Ints
 from simcg.backend import EAGER, backend_named
 from simcg.cost.kernels import Kernels, Work
-from simcg.cost.memory import SEGMENT_BYTES, graph_bytes, with_headroom
+from simcg.cost.memory import graph_bytes, in_segments, with_headroom
 from simcg.cost.startup import Startup, startup
 from simcg.cost.step import OpTimes
 from simcg.cost.table import ReplayModel
@@ -98,7 +98,7 @@ class Predictor:
     def pool_bytes(self, ceiling: int) -> int:
         """The graphs' pool: the largest bucket's activations with headroom, in segments."""
         peak = np.array([self.eager_peak_bytes(ceiling)], dtype=np.int64)
-        return _segments(int(with_headroom(peak)[0]))
+        return int(in_segments(with_headroom(peak))[0])
 
     def device_bytes(self, backend: str, buckets: Sequence[int]) -> int:
         """Graph memory of a ladder beside the first graph's context: the pool and the graphs."""
@@ -125,10 +125,6 @@ class Predictor:
             for op in distinct
             if isinstance(op.shape, Gemm | GroupedGemm) and op.rows == "tokens"
         )
-
-
-def _segments(size: int) -> int:
-    return -(-size // SEGMENT_BYTES) * SEGMENT_BYTES
 
 
 def _described(op: Op) -> str:

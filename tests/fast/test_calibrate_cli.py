@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import simcg.cli.calibrate as cli
+from simcg.cli import child
 from simcg.errors import SimcgError
 
 
@@ -30,7 +31,7 @@ def speaking(monkeypatch: pytest.MonkeyPatch, text: str, code: int = 0) -> list[
         return real([sys.executable, "-c", f"print({text!r}); raise SystemExit({code})"], **options)
 
     monkeypatch.setattr(subprocess, "Popen", popen)
-    monkeypatch.setattr(cli, "find_spec", lambda _: object())
+    monkeypatch.setattr(child, "find_spec", lambda _: object())
     return calls
 
 
@@ -38,7 +39,7 @@ def test_without_torch_it_says_what_to_install_and_what_works(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """One line; nothing is written."""
-    monkeypatch.setattr(cli, "find_spec", lambda _: None)
+    monkeypatch.setattr(child, "find_spec", lambda _: None)
     with pytest.raises(SimcgError, match=r"torch: got no such package, .*\.\[gpu\].*optimize"):
         run("--out", str(tmp_path / "p.json"))
     assert not list(tmp_path.iterdir())

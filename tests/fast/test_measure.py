@@ -144,7 +144,7 @@ def test_what_cannot_be_measured_is_refused_before_it_starts(
 
 def test_without_torch_one_line_says_what_still_works(tmp_path: Path) -> None:
     """The package that is missing, how to get it, and what needs none."""
-    with patch("simcg.cli.measure.find_spec", return_value=None):
+    with patch("simcg.cli.child.find_spec", return_value=None):
         ran = run_cli("measure", "--out", str(tmp_path / "runs.jsonl"))
     assert (ran.code, len(ran.err.splitlines())) == (2, 1)
     assert "pip install '.[gpu]'" in ran.err
