@@ -27,6 +27,8 @@ from simcg.provenance import RELATIVE_ERROR, Provenance, weakest
 
 TILE = 128
 """Rows and columns of the output tile that the roofline quantises by."""
+KV_BYTES = 2
+"""Bytes of one value of the KV cache: 16 bits, as engines store it unless told otherwise."""
 PARTIAL_WAVE = 2 / 3
 """Exponent of a wave's filled share. Against the h200's own GEMM curves of up to 128 rows, whole
 waves (0) are 2.2 times too slow and perfect splits (1) 0.73 times, in the geometric mean."""
@@ -34,12 +36,24 @@ waves (0) are 2.2 times too slow and perfect splits (1) 0.73 times, in the geome
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What kernels run on, equal-length int64 arrays: rows of the dense ops, then the batch."""
+    """What kernels run on, equal-length int64 arrays: rows of the dense ops, then the batch.
+
+    ``tokens``, ``pairs``: query tokens and query-key pairs of prefill attention, 0 where a step
+    only decodes. ``decodes``, ``decode_keys``: requests that add one token by the decode kernel,
+    and the keys they attend to, summed over them; None: none. ``requests``: rows of the logits,
+    both kinds.
+    """
 
     rows: Ints
     tokens: Ints
     requests: Ints
     pairs: Ints
+    decodes: Ints | None = None
+    decode_keys: Ints | None = None
+
+    def __post_init__(self) -> None:
+        if (self.decodes is None) != (self.decode_keys is None):
+            raise ValueError("decodes and decode_keys belong together")
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -132,11 +146,33 @@ class Kernels:
         return self._grouped_roofline(shape, rows) if curve is None else _along(curve, rows)
 
     def _attention(self, shape: Attention, work: Work) -> KernelTime:
+        """Prefill attention, then the decode kernel over the requests that add one token."""
+        if work.decodes is None or work.decode_keys is None:
+            return self._prefill_attention(shape, work.tokens, work.pairs)
+        prefills = work.tokens > 0
+        one = np.maximum(work.tokens, 1)
+        prefill = self._prefill_attention(shape, one, np.maximum(work.pairs, one))
+        decode = self._decode_attention(shape, work.decodes, work.decode_keys)
+        ns = np.where(prefills, prefill.ns, 0) + np.where(work.decodes > 0, decode.ns, 0)
+        used = [prefill.provenance] * bool(prefills.any())
+        used += [decode.provenance] * bool((work.decodes > 0).any())
+        spread = max(prefill.relative_spread, decode.relative_spread)
+        return KernelTime(ns, weakest(used or [prefill.provenance]), spread)
+
+    def _prefill_attention(self, shape: Attention, tokens: Ints, pairs: Ints) -> KernelTime:
         curve = self._curve(_attention_key(shape))
-        keys = work.pairs / work.tokens
+        keys = pairs / tokens
         if curve is None:
-            return self._attention_roofline(shape, work.tokens, keys)
-        return _over_plane(curve, work.tokens, keys)
+            return self._attention_roofline(shape, tokens, keys)
+        return _over_plane(curve, tokens, keys)
+
+    def _decode_attention(self, shape: Attention, requests: Ints, keys: Ints) -> KernelTime:
+        """It streams the keys and values of every request once."""
+        roof = self.profile.roofline
+        seen = keys if shape.window is None else np.minimum(keys, requests * shape.window)
+        moved = seen * (2.0 * shape.kv_heads * shape.head_dim * KV_BYTES)
+        stream: Floats = moved / (self._bandwidth() * roof.bandwidth.value) * 1e9
+        return self._roofline(stream, roof.bandwidth)
 
     def _gemm_roofline(self, shape: Gemm, rows: Ints) -> KernelTime:
         roof, rate = self.profile.roofline, self._flops(shape.activations)

@@ -17,6 +17,7 @@ from simcg.model.ops import (
     Attention,
     Dtype,
     Elementwise,
+    Experts,
     ForwardPass,
     Gemm,
     GroupedGemm,
@@ -197,7 +198,9 @@ def _moe(arch: Architecture, tp: int) -> list[Op]:
     hidden_row, wide_row = arch.hidden * ACTIVATION_BYTES, width * ACTIVATION_BYTES
     routes = k * 8  # an int32 expert and an fp32 weight a choice
     logits = arch.experts * ACTIVATION_BYTES
-    return [
+    stored = arch.weights.experts
+    layer = Experts(arch.hidden, width, arch.experts, k, stored, _activations(stored))
+    routed = [
         *_linear("router", (arch.hidden, arch.experts), "bf16", "hidden", "router_logits"),
         Op(
             "topk",
@@ -246,6 +249,8 @@ def _moe(arch: Architecture, tp: int) -> list[Op]:
             writes=(),
         ),
     ]
+    chosen = ("router", "topk")  # the rest is what a fused kernel does
+    return [op if op.name in chosen else replace(op, part_of=layer) for op in routed]
 
 
 def _grouped(

@@ -44,6 +44,22 @@ class GroupedGemm:
 
 
 @dataclass(frozen=True, slots=True)
+class Experts:
+    """A whole expert layer of one rank as fused kernels run it, from sorting rows to their sum.
+
+    What tables of fused kernels time as one; its ops name it by ``Op.part_of``. ``width``: of one
+    expert on this rank.
+    """
+
+    hidden: int
+    width: int
+    experts: int
+    top_k: int
+    weights: Dtype = "bf16"
+    activations: Dtype = "bf16"
+
+
+@dataclass(frozen=True, slots=True)
 class Attention:
     """Causal grouped-query attention of one rank; ``window`` None is full attention."""
 
@@ -119,6 +135,7 @@ class Op:
     allocates (a name written again is a new tensor; reads and holds mean the earlier one).
     ``holds``: names it does not use but that the engine's code still references while it
     runs (locals and arguments of the functions it is called from), so they stay allocated.
+    ``part_of``: the fused expert layer that the op is a part of, None for all others.
     """
 
     name: str
@@ -130,6 +147,7 @@ class Op:
     rows: Rows = "tokens"
     is_break: bool = False
     holds: tuple[str, ...] = ()
+    part_of: Experts | None = None
 
     def __post_init__(self) -> None:
         require(self.kernels >= 1, f"Op {self.name}", "kernels", self.kernels, "an integer >= 1")
