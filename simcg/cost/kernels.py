@@ -170,8 +170,8 @@ class Kernels:
         """It streams the keys and values of every request once."""
         roof = self.profile.roofline
         seen = keys if shape.window is None else np.minimum(keys, requests * shape.window)
-        moved = seen * (2.0 * shape.kv_heads * shape.head_dim * KV_BYTES)
-        stream: Floats = moved / (self._bandwidth() * roof.bandwidth.value) * 1e9
+        moved = seen.astype(np.float64) * (2.0 * shape.kv_heads * shape.head_dim * KV_BYTES)
+        stream = moved / (self._bandwidth() * roof.bandwidth.value) * 1e9
         return self._roofline(stream, roof.bandwidth)
 
     def _gemm_roofline(self, shape: Gemm, rows: Ints) -> KernelTime:
