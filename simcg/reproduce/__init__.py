@@ -1,0 +1,1 @@
+"""Published and measured results beside simulated ones."""
