@@ -1,0 +1,1 @@
+"""Discrete-event simulation on SimPy: launches, memory, capture and serving."""
