@@ -5,11 +5,12 @@ Where the profile has curves of the same op in other sizes, they correct the roo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from simcg.arrays import Floats, Ints
+from simcg.arrays import Bools, Floats, Ints
+from simcg.cost.demand import Demand, DemandShape, decode_demand, prefill_demand
 from simcg.cost.transfer import transfer
 from simcg.errors import InputError
 from simcg.hardware.profile import LONGEST_NS, Curve, CurveKey, Figure, HardwareProfile
@@ -17,11 +18,13 @@ from simcg.model.ops import (
     DTYPE_BITS,
     AllReduce,
     Attention,
+    BatchedGemm,
     Dtype,
     Elementwise,
     Gemm,
     GroupedGemm,
     Op,
+    activation_dtype,
 )
 from simcg.provenance import RELATIVE_ERROR, Provenance, weakest
 
@@ -101,7 +104,9 @@ class Kernels:
             return self._attention(shape, work)
         if isinstance(shape, AllReduce):
             return self._all_reduce(shape, rows)
-        return self._elementwise(shape, (op.name, op.kind), op.kernels, rows)
+        if isinstance(shape, Elementwise):
+            return self._elementwise(shape, (op.name, op.kind), op.kernels, rows)
+        return self._by_demand(shape, work)
 
     def measured_rows(self, op: Op) -> tuple[float, ...]:
         """The row counts at which a dense op's time was measured; none if it was not."""
@@ -158,6 +163,26 @@ class Kernels:
         used += [decode.provenance] * bool((work.decodes > 0).any())
         spread = max(prefill.relative_spread, decode.relative_spread)
         return KernelTime(ns, weakest(used or [prefill.provenance]), spread)
+
+    def _by_demand(self, shape: DemandShape, work: Work) -> KernelTime:
+        """The prompts' part by the prefill kernel, then the decoding requests' by theirs."""
+        if isinstance(shape, BatchedGemm):
+            return self._demanded(prefill_demand(shape, work.rows, work.rows), work.rows > 0)
+        prefill = self._demanded(prefill_demand(shape, work.tokens, work.pairs), work.tokens > 0)
+        if work.decodes is None or work.decode_keys is None:
+            return prefill
+        moved = decode_demand(shape, work.decodes, work.decode_keys)
+        decode = self._demanded(moved, work.decodes > 0)
+        return replace(prefill, ns=prefill.ns + decode.ns)
+
+    def _demanded(self, demand: Demand, runs: Bools) -> KernelTime:
+        """The roofline of what a kernel demands, where it runs at all."""
+        roof = self.profile.roofline
+        rate = self._flops(demand.dtype) * roof.attention_compute.value
+        bandwidth = self._bandwidth() * roof.bandwidth.value
+        busy = np.maximum(demand.flops / rate, demand.moved_bytes / bandwidth) * 1e9
+        time = self._roofline(busy, roof.attention_compute, roof.bandwidth)
+        return replace(time, ns=np.where(runs, time.ns, 0))
 
     def _prefill_attention(self, shape: Attention, tokens: Ints, pairs: Ints) -> KernelTime:
         curve = self._curve(_attention_key(shape))
@@ -298,7 +323,7 @@ def _attention_of(key: CurveKey) -> Attention:
 def _types(key: CurveKey) -> tuple[Dtype, Dtype]:
     """Of the weights, and of the activations that products with such weights take."""
     weights: Dtype = key.weights  # type: ignore[assignment]  # a file may hold any word
-    return weights, weights if weights in ("fp8", "nvfp4") else "bf16"
+    return weights, activation_dtype(weights)
 
 
 def _along(curve: Curve, at: Ints | Floats) -> KernelTime:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from simcg.errors import InputError, require
-from simcg.model.ops import Dtype, stored_bytes
+from simcg.model.ops import DTYPE_BITS, Dtype, stored_bytes
 
 ACTIVATION_BYTES = 2
 """Activations, the KV cache, norms and biases are 16 bit wide, as engines run these models."""
@@ -143,7 +143,7 @@ class Architecture:
 
     def with_weights(self, dtype: Dtype) -> Architecture:
         """The same model with attention, dense and expert matrices stored as ``dtype``."""
-        known = ("bf16", "fp8", "mxfp4", "nvfp4")
+        known = tuple(name for name in DTYPE_BITS if name != "fp32")
         require(dtype in known, "weight dtype", "", dtype, "one of " + ", ".join(known))
         return replace(self, weights=WeightDtypes(dtype, dtype, dtype))
 

@@ -10,15 +10,21 @@ from typing import Literal
 
 from simcg.errors import require
 
-Dtype = Literal["fp32", "bf16", "fp8", "mxfp4", "nvfp4"]
-DTYPE_BITS: dict[str, float] = {"fp32": 32, "bf16": 16, "fp8": 8, "mxfp4": 4.25, "nvfp4": 4.5}
-"""Stored bits a weight: block scales included (mxfp4: 8 bits per 32, nvfp4: 8 per 16)."""
+Dtype = Literal["fp32", "bf16", "fp8", "fp8_block", "mxfp4", "nvfp4", "int4"]
+DTYPE_BITS: dict[str, float] = {
+    "fp32": 32, "bf16": 16, "fp8": 8, "fp8_block": 8 + 32 / 16_384, "mxfp4": 4.25, "nvfp4": 4.5,
+    "int4": 4.5,
+}  # fmt: skip
+"""Stored bits a weight, block scales included: fp8_block an fp32 for 128 x 128, mxfp4 8 bits for
+32, nvfp4 8 for 16, int4 (weights only) 16 for 32; fp8 has one scale a matrix or row."""
 
 OpKind = Literal[
     "embedding", "norm", "gemm", "rotary", "kv_write", "attention", "activation",
     "router", "moe_sort", "grouped_gemm", "moe_combine", "collective", "elementwise",
+    "batched_gemm", "indexer", "linear_attention",
 ]  # fmt: skip
-Rows = Literal["tokens", "requests"]
+Rows = Literal["tokens", "requests", "pairs"]
+"""What a tensor has one row for: a token, a request, or a token with each key that it may see."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +76,88 @@ class Attention:
 
 
 @dataclass(frozen=True, slots=True)
+class LatentAttention:
+    """Causal multi-head latent attention (MLA) of one rank.
+
+    The cache holds one row of ``kv_rank + rope_dim`` a token for all heads. ``absorbed``: queries
+    were brought into the latent space, so that keys are that row and values its first
+    ``kv_rank`` (decode, and sparse kernels); else keys of ``nope_dim + rope_dim`` and values of
+    ``v_dim`` were expanded for each head (prefill). ``top_k``: the keys a row attends to at
+    most, chosen by an indexer; None is all of them. Source: DeepSeek-V2 (arXiv 2405.04434).
+    """
+
+    heads: int
+    kv_rank: int
+    nope_dim: int
+    rope_dim: int
+    v_dim: int
+    absorbed: bool = False
+    top_k: int | None = None
+
+    @property
+    def key_dim(self) -> int:
+        """Width of a query and of a key in the kernel."""
+        return self.rope_dim + (self.kv_rank if self.absorbed else self.nope_dim)
+
+    @property
+    def value_dim(self) -> int:
+        """Width of a value and of a head's result in the kernel."""
+        return self.kv_rank if self.absorbed else self.v_dim
+
+
+@dataclass(frozen=True, slots=True)
+class BatchedGemm:
+    """For each head its own product rows x k times k x n: absorbed projections of MLA."""
+
+    heads: int
+    k: int
+    n: int
+    weights: Dtype = "bf16"
+    activations: Dtype = "bf16"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexLogits:
+    """Scores of every row against each key it may see, summed over the indexer's heads.
+
+    fp8 queries and keys, fp32 scores; every rank computes all heads. Source: DeepSeek-V3.2-Exp,
+    the lightning indexer of DeepSeek Sparse Attention.
+    """
+
+    heads: int
+    head_dim: int
+
+
+@dataclass(frozen=True, slots=True)
+class SelectKeys:
+    """The ``top_k`` best keys of each row by those scores, as int32 positions in the cache."""
+
+    top_k: int
+
+
+@dataclass(frozen=True, slots=True)
+class CausalConv:
+    """Depthwise convolution of each channel over the last ``width`` tokens, with its state."""
+
+    channels: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class GatedDelta:
+    """Gated delta rule of one rank: linear attention with a state of key_dim x value_dim a head.
+
+    Prefill runs it in chunks of tokens, decode reads and writes the state of each request once.
+    Source: Gated Delta Networks (arXiv 2412.06464).
+    """
+
+    key_heads: int
+    value_heads: int
+    key_dim: int
+    value_dim: int
+
+
+@dataclass(frozen=True, slots=True)
 class Elementwise:
     """Moves bytes and computes next to nothing; bytes are per row, of one rank."""
 
@@ -85,7 +173,17 @@ class AllReduce:
     ranks: int
 
 
-Shape = Gemm | GroupedGemm | Attention | Elementwise | AllReduce
+Shape = (
+    Gemm | GroupedGemm | BatchedGemm | Attention | LatentAttention | IndexLogits | SelectKeys
+    | CausalConv | GatedDelta | Elementwise | AllReduce
+)  # fmt: skip
+
+
+def activation_dtype(weights: Dtype) -> Dtype:
+    """The type of the inputs that products with such weights take; 4-bit integers are widened."""
+    if weights in ("fp8", "fp8_block"):
+        return "fp8"
+    return "nvfp4" if weights == "nvfp4" else "bf16"
 
 
 def flops_per_row(shape: Shape) -> int:
@@ -95,6 +193,8 @@ def flops_per_row(shape: Shape) -> int:
             return 2 * k * n
         case GroupedGemm(top_k=top_k, k=k, n=n):
             return 2 * top_k * k * n
+        case BatchedGemm(heads=heads, k=k, n=n):
+            return 2 * heads * k * n
         case _:
             return 0
 
@@ -106,6 +206,8 @@ def weight_bytes(shape: Shape) -> int:
             return stored_bytes(k * n, dtype)
         case GroupedGemm(experts=experts, k=k, n=n, weights=dtype):
             return stored_bytes(experts * k * n, dtype)
+        case BatchedGemm(heads=heads, k=k, n=n, weights=dtype):
+            return stored_bytes(heads * k * n, dtype)
         case _:
             return 0
 
