@@ -125,32 +125,33 @@ def _shape_text(shape: Shape) -> str:
         case Attention(heads=heads, kv_heads=kv, head_dim=dim, window=window):
             tail = "" if window is None else f", window {window}"
             return f"{heads} heads, {kv} kv, dim {dim}{tail}"
-        case _:
-            return _special_text(shape)
-
-
-def _special_text(shape: Shape) -> str:
-    """Of the shapes that only some families have, and of what is not a product."""
-    match shape:
         case BatchedGemm(heads=heads, k=k, n=n, weights=stored, activations=used):
             return f"{heads} of {k} x {n} {_dtypes(stored, used)}"
-        case LatentAttention(heads=heads, key_dim=keys, value_dim=values, top_k=top_k):
-            tail = "" if top_k is None else f", top {top_k}"
-            return f"{heads} heads, keys {keys}, values {values}{tail}"
-        case IndexLogits(heads=heads, head_dim=dim):
-            return f"{heads} heads, dim {dim}"
-        case SelectKeys(top_k=top_k):
-            return f"top {top_k}"
-        case CausalConv(channels=channels, width=width):
-            return f"{channels} channels, width {width}"
-        case GatedDelta(key_heads=keys, value_heads=values, key_dim=key, value_dim=value):
-            return f"{keys} key and {values} value heads, {key} x {value}"
         case Elementwise(read_bytes=read, write_bytes=write):
             return f"reads {read} B, writes {write} B"
+        case _:
+            return _sequence_text(shape)
+
+
+def _sequence_text(shape: Shape) -> str:
+    """Of the kernels that look at other tokens, and the collective."""
+    match shape:
+        case LatentAttention(heads=heads, key_dim=keys, value_dim=values, top_k=top_k):
+            tail = "" if top_k is None else f", top {top_k}"
+            text = f"{heads} heads, keys {keys}, values {values}{tail}"
+        case IndexLogits(heads=heads, head_dim=dim):
+            text = f"{heads} heads, dim {dim}"
+        case SelectKeys(top_k=top_k):
+            text = f"top {top_k}"
+        case CausalConv(channels=channels, width=width):
+            text = f"{channels} channels, width {width}"
+        case GatedDelta(key_heads=keys, value_heads=values, key_dim=key, value_dim=value):
+            text = f"{keys} key and {values} value heads, {key} x {value}"
         case AllReduce(row_bytes=row, ranks=ranks):
-            return f"{row} B over {ranks} ranks"
+            text = f"{row} B over {ranks} ranks"
         case _:
             raise TypeError(f"a shape without words: {shape}")
+    return text
 
 
 def _dtypes(stored: Dtype, used: Dtype) -> str:
