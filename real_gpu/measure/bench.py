@@ -17,10 +17,12 @@ from real_gpu.backends.tc_piecewise import TcPiecewise
 from real_gpu.graphs.device import GraphDevice
 from real_gpu.measure.runner import Way
 from real_gpu.models.decoder import Decoder
+from real_gpu.runners.decode import DecodeRunner
+from real_gpu.runners.prefill import PrefillRunner
 from real_gpu.runners.runner import Runner
 from simcg.backend import BackendName
 from simcg.errors import InputError, SimcgError
-from simcg.ladder import Bucket, Ladder
+from simcg.ladder import AdmissionRule, Bucket, Ladder
 from simcg.model.architecture import Architecture
 from simcg.runs.schema import Compiler
 
@@ -69,6 +71,16 @@ class Bench:
         self._backends.append(made)
         runner = Runner(self.decoder, self._planner, made, Ladder.of(sizes, slots))
         return Way(backend, compiler, runner, slots)
+
+    def served(
+        self, prefill: Sequence[int], rule: AdmissionRule, decode: Sequence[int]
+    ) -> tuple[PrefillRunner, DecodeRunner]:
+        """Breakable runners of prompts, and runners of whole decode steps; not captured yet."""
+        runner = self.way("breakable", "", prefill).runner
+        whole = make_backend("full", "", self.device)
+        self._backends.append(whole)
+        decodes = DecodeRunner(self.decoder, self._planner, whole, decode, AdmissionRule())
+        return PrefillRunner(runner, rule), decodes
 
     def debug_graph(self, sizes: Sequence[int]) -> Way:
         """The breakable backend with the whole forward as one break."""

@@ -29,11 +29,11 @@ class DecodeRunner:
     ) -> None:
         ladder = Ladder(tuple(Bucket(size, size) for size in sorted(set(sizes))))
         self.runner = Runner(decoder, planner, backend, ladder, longest_query=1)
-        self._steps = PrefillRunner(self.runner, rule)
-        self.admission = self._steps.admission
+        self.steps = PrefillRunner(self.runner, rule)
+        self.admission = self.steps.admission
 
     def step(self, context_tokens: Sequence[int], ids: torch.Tensor, starts: Sequence[int]) -> Step:
         """The next token of each request, ``ids`` [m] int64, after its cached tokens."""
         require(len(context_tokens) >= 1, "DecodeRunner", "context_tokens", 0, "a request")
         batch = Batch((1,) * len(context_tokens), tuple(context_tokens))
-        return self._steps.step(batch, ids, starts)
+        return self.steps.step(batch, ids, starts)

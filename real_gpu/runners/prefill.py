@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from real_gpu.runners.admission import Admission
-from real_gpu.runners.runner import Runner
+from real_gpu.runners.runner import Planned, Runner
 from simcg.batch import Batch
 from simcg.ladder import AdmissionRule, Bucket
 
@@ -34,9 +34,15 @@ class PrefillRunner:
 
         A bucket that is not captured, as after a failed capture, counts as a reason too.
         """
+        planned, reason = self.plan(batch, ids, starts)
+        return Step(self.runner.run(planned), planned.bucket, reason)
+
+    def plan(
+        self, batch: Batch, ids: torch.Tensor, starts: Sequence[int]
+    ) -> tuple[Planned, str | None]:
+        """The first half of ``step``: what ``Runner.run`` takes, or the reason why it is eager."""
         bucket, reason = self.admission.admit(batch.num_tokens, batch.num_requests)
         if bucket is not None and not self.runner.backend.can_run(bucket):
             reason = self.admission.uncaptured(bucket)
             bucket = None
-        hidden = self.runner.run(self.runner.plan(batch, ids, starts, bucket))
-        return Step(hidden, bucket, reason)
+        return self.runner.plan(batch, ids, starts, bucket), reason

@@ -1,0 +1,1 @@
+"""A small server in one process: a trace's requests, batched in steps on the device at hand."""

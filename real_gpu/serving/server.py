@@ -1,0 +1,145 @@
+"""The server's loop: admit what has arrived, choose a step, run it, hand out its tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from real_gpu.backends.capture import gc_paused
+from real_gpu.serving.clock import WallClock
+from real_gpu.serving.model import Ran, ServedModel
+from real_gpu.serving.policy import Choice, Limits, Policy
+from real_gpu.serving.request import Asked, Session
+
+
+@dataclass(frozen=True, slots=True)
+class ServedStep:
+    """One step: its requests by index, with their new and cached tokens, and its times.
+
+    The first ``decodes`` requests decode, the others prefill. ``start_ns``: when it was chosen,
+    with all that had arrived by then; ``end_ns``: when its tokens were handed out.
+    """
+
+    requests: tuple[int, ...]
+    new: tuple[int, ...]
+    cached: tuple[int, ...]
+    decodes: int
+    start_ns: int
+    end_ns: int
+    ran: Ran
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A run: the steps in order, the requests by index with what they got; those unfinished too."""
+
+    steps: list[ServedStep]
+    sessions: list[Session]
+
+
+class Server:
+    """Serves requests on one model, first come first served; it never preempts.
+
+    ``limits.running`` requests at once have a stretch of ``longest`` cache slots each.
+    """
+
+    def __init__(self, model: ServedModel, policy: Policy, limits: Limits, longest: int) -> None:
+        self._model, self._policy, self._limits, self._longest = model, policy, limits, longest
+
+    def serve(self, asked: Sequence[Asked], stop_ns: int | None = None) -> Served:
+        """Serve the requests, in the order of their arrival, until ``stop_ns`` or the last token.
+
+        An idle server wakes up for the next arrival and chooses its step as of that moment, so
+        that the run is a function of the arrivals and of the times of its steps.
+        """
+        with gc_paused():
+            return _Run(self._model, self._policy, self._limits, self._longest, asked).all(stop_ns)
+
+
+class _Run:
+    """The state of one run."""
+
+    def __init__(
+        self, model: ServedModel, policy: Policy, limits: Limits, longest: int,
+        asked: Sequence[Asked],
+    ) -> None:  # fmt: skip
+        self._model, self._policy, self._limits = model, policy, limits
+        self._sessions: list[Session] = []
+        self._steps: list[ServedStep] = []
+        self._asked = asked
+        self._places = [1 + place * longest for place in reversed(range(limits.running))]
+        self._prefilling: list[Session] = []
+        self._decoding: list[Session] = []
+        self._arrived = 0
+
+    def all(self, stop_ns: int | None) -> Served:
+        """Step by step."""
+        clock, asked = WallClock(), self._asked
+        now = clock.now()
+        while stop_ns is None or now < stop_ns:
+            while self._arrived < len(asked) and asked[self._arrived].arrival_ns <= now:
+                self._arrived += 1
+            choice = self._choose()
+            if choice.empty:
+                if self._arrived == len(asked):
+                    break
+                now = asked[self._arrived].arrival_ns
+                clock.wait_until(now)
+                continue
+            now = self._step(choice, now, clock)
+        return Served(self._steps, self._sessions)
+
+    def _choose(self) -> Choice:
+        """The policy's answer to who has begun, who waits with a place free, and who decodes."""
+        begun = [session.left for session in self._prefilling]
+        first = len(self._sessions)
+        candidates = self._asked[first : min(self._arrived, first + len(self._places))]
+        waiting = [len(one.prompt) for one in candidates]
+        return self._policy(begun, waiting, len(self._decoding), self._limits)
+
+    def _step(self, choice: Choice, now: int, clock: WallClock) -> int:
+        """Run it; returns the time at which its tokens are handed out."""
+        decoding = self._decoding[: choice.decodes]
+        prefilling = self._prefilled_by(choice)
+        parts = [session.next_token() for session in decoding]
+        parts += [s.chunk(n) for s, n in zip(prefilling, choice.prefill, strict=True)]
+        ran = self._model.step(parts, decodes_alone=not prefilling)
+        for session, tokens in zip(prefilling, choice.prefill, strict=True):
+            session.prefilled += tokens
+        every = [*decoding, *prefilling]
+        end = clock.now()
+        for session, token in zip(every, ran.tokens, strict=True):
+            if session.left == 0:
+                self._hand_out(session, token, end)
+        rest = self._prefilling[len(choice.prefill) :]
+        self._prefilling = [s for s in prefilling if s.left] + rest
+        begins = [s for s in prefilling if not s.left]
+        self._decoding = [s for s in (*self._decoding, *begins) if not s.done]
+        self._steps.append(
+            ServedStep(
+                requests=tuple(s.index for s in every),
+                new=tuple(len(part.ids) for part in parts),
+                cached=tuple(part.cached for part in parts),
+                decodes=len(decoding), start_ns=now, end_ns=end, ran=ran,
+            )
+        )  # fmt: skip
+        return end
+
+    def _prefilled_by(self, choice: Choice) -> list[Session]:
+        """Those that have begun, then as many more as the policy admits, in order of arrival."""
+        begun = self._prefilling[: len(choice.prefill)]
+        for _ in range(len(choice.prefill) - len(begun)):
+            index = len(self._sessions)
+            session = Session(self._asked[index], index, self._places.pop())
+            self._sessions.append(session)
+            begun.append(session)
+        return begun
+
+    def _hand_out(self, session: Session, token: int, now: int) -> None:
+        """A token for a request whose whole prompt is computed."""
+        session.produced.append(token)
+        if len(session.produced) == 1:
+            session.first_token_ns = now
+        if session.done:
+            session.finish_ns = now
+            self._places.append(session.start)
