@@ -117,7 +117,7 @@ class StepCost:
     def times_from(self, op_times: OpTimes) -> StepTimes:
         """As ``times``, with kernel times that other backends may have computed already."""
         latency = round(self.profile.host.launch_latency.value)
-        wider = self._wider(op_times.work)
+        wider = self.wider_ns(op_times.work)
         maps = [self._map(one, op_times, latency, wider) for one in self.plan.items]
         total = compose(self.plan.runs, dict(enumerate(maps)))
         return StepTimes(total.end(), total.host, total.device, self._provenance(op_times))
@@ -132,6 +132,17 @@ class StepCost:
         """Graphs that one bucket needs."""
         return self.plan.segments
 
+    def wider_ns(self, work: Work) -> Ints:
+        """By how much gaps at these rows are wider than the profile's one figure, in ns."""
+        gaps = self.profile.gaps
+        if not gaps.node_rows:
+            return np.zeros(len(work), dtype=np.int64)
+        node = np.interp(work.rows, gaps.node_rows, [f.value for f in gaps.node_at])
+        usual, stream = round(gaps.node.value), round(gaps.stream.value)
+        # no gap is shorter than none
+        wider: Ints = np.maximum(np.rint(node).astype(np.int64) - usual, -min(usual, stream))
+        return wider
+
     @cached_property
     def plan(self) -> Plan:
         """What the host issues, in order, with equal items numbered alike."""
@@ -143,17 +154,6 @@ class StepCost:
         graphs = {key: count for key, count in Counter(keys).items() if items[key].is_graph}
         nodes = sum(self._kernels_in(items[key]) * count for key, count in graphs.items())
         return Plan(items, fold_repeats(keys), nodes, sum(graphs.values()))
-
-    def _wider(self, work: Work) -> Ints:
-        """By how much gaps at these rows are wider than the profile's one figure, in ns."""
-        gaps = self.profile.gaps
-        if not gaps.node_rows:
-            return np.zeros(len(work), dtype=np.int64)
-        node = np.interp(work.rows, gaps.node_rows, [f.value for f in gaps.node_at])
-        usual, stream = round(gaps.node.value), round(gaps.stream.value)
-        # no gap is shorter than none
-        wider: Ints = np.maximum(np.rint(node).astype(np.int64) - usual, -min(usual, stream))
-        return wider
 
     def _map(self, one: Item, op_times: OpTimes, latency_ns: int, wider_ns: Ints) -> MaxPlus:
         """The item's map: its kernels in order, with the gaps between them."""
