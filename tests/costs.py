@@ -129,7 +129,9 @@ def plain_items(
         kernels = sum(op.kernels for op in run)
         duration = sum(op_ns(op) for op in run)
         if backend.breaks and run[0].is_break:
-            body = round(host.break_body.value + (0 if place else entry))
+            each = [host.dispatch.get(op.kind, host.dispatch[""]).value for op in run]
+            beside = sum(ns * op.kernels for ns, op in zip(each, run, strict=True)) - max(each)
+            body = round(host.break_body.value + beside + (0 if place else entry))
             items.append(Costs(body, stream, duration + (kernels - 1) * stream))
             continue
         launch = float(np.interp(kernels, host.replay_nodes, [f.value for f in host.replay]))

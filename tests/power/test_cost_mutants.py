@@ -78,14 +78,16 @@ STEP_MUTANTS = {
         "duration).power(one.parts)",
     ),
     "breaks captured": ("if not self.backend.breaks:", "if True:"),
-    "host of breaks dropped": ("round(host.break_body.value + guards), stream", "0, stream"),
+    "host of breaks dropped": ("round(body + guards), stream", "0, stream"),
+    "breaks of several kernels as of one": ("kernels in each) - max", "_ in each) - max"),
+    "a break's body on top of all its kernels": (" - max(ns for ns, _ in each)", ""),
     "breaks at the gap of nodes": (
-        "round(host.break_body.value + guards), stream",
-        "round(host.break_body.value + guards), node",
+        "round(body + guards), stream",
+        "round(body + guards), node",
     ),
     "breaks in a row apart by a node": (
-        "round(host.break_body.value + guards), stream, stream",
-        "round(host.break_body.value + guards), stream, node",
+        "round(body + guards), stream, stream",
+        "round(body + guards), stream, node",
     ),
     "launch at one node": ("np.interp(kernels, host", "np.interp(1, host"),
     "launch by distinct ops": (
