@@ -79,7 +79,10 @@ STEP_MUTANTS = {
     ),
     "breaks captured": ("if not self.backend.breaks:", "if True:"),
     "host of breaks dropped": ("round(body + guards), stream", "0, stream"),
-    "breaks of several kernels as of one": ("kernels in each) - max", "_ in each) - max"),
+    "breaks of several kernels as of one": (
+        "ns * kernels for ns, kernels in each",
+        "ns for ns, _ in each",
+    ),
     "a break's body on top of all its kernels": (" - max(ns for ns, _ in each)", ""),
     "breaks at the gap of nodes": (
         "round(body + guards), stream",
