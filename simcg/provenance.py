@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-Provenance = Literal["measured", "fitted", "published", "datasheet", "assumed"]
+Provenance = Literal["measured", "interpolated", "fitted", "published", "datasheet", "assumed"]
 
-ORDER: tuple[Provenance, ...] = ("measured", "fitted", "published", "datasheet", "assumed")
-"""From strongest to weakest; fitted: solved for so that the model meets measured or published
+ORDER: tuple[Provenance, ...] = (
+    "measured", "interpolated", "fitted", "published", "datasheet", "assumed"
+)  # fmt: skip
+"""From strongest to weakest; interpolated: between measured kernels of smaller and larger sizes, by
+a rule whose error was measured; fitted: solved for so that the model meets measured or published
 totals, or carried over from measured kernels of other sizes."""
 
 RELATIVE_ERROR: dict[Provenance, float] = {
     "measured": 0.05,
+    "interpolated": 0.07,
     "fitted": 0.10,
     "published": 0.15,
     "datasheet": 0.30,

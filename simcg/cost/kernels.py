@@ -11,20 +11,30 @@ import numpy as np
 
 from simcg.arrays import Bools, Floats, Ints
 from simcg.cost.demand import Demand, DemandShape, decode_demand, prefill_demand
+from simcg.cost.keys import (
+    attention_key,
+    attention_of,
+    curve_name,
+    experts_key,
+    gemm_key,
+    gemm_of,
+    grouped_key,
+    grouped_of,
+)
+from simcg.cost.products import finer, product_curve
 from simcg.cost.transfer import transfer
 from simcg.errors import InputError
-from simcg.hardware.profile import LONGEST_NS, Curve, CurveKey, Figure, HardwareProfile
+from simcg.hardware.profile import LONGEST_NS, Curve, CurveKey, Figure, Grid, HardwareProfile
 from simcg.model.ops import (
     DTYPE_BITS,
     AllReduce,
     Attention,
     BatchedGemm,
-    Dtype,
     Elementwise,
+    Experts,
     Gemm,
     GroupedGemm,
     Op,
-    activation_dtype,
 )
 from simcg.provenance import RELATIVE_ERROR, Provenance, weakest
 
@@ -80,9 +90,11 @@ class Kernels:
 
     profile: HardwareProfile
     _curves: dict[CurveKey, Curve] = field(init=False)
+    _grids: dict[str, Grid] = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_curves", {c.key: c for c in self.profile.curves})
+        object.__setattr__(self, "_grids", {g.weights: g for g in self.profile.grids})
 
     def time(self, op: Op, work: Work) -> KernelTime:
         """How long all kernels of ``op`` take together.
@@ -96,10 +108,10 @@ class Kernels:
     def _time(self, op: Op, work: Work) -> KernelTime:
         rows = work.rows if op.rows == "tokens" else work.requests
         shape = op.shape
-        if isinstance(shape, Gemm):
-            return self._gemm(shape, rows)
-        if isinstance(shape, GroupedGemm):
-            return self._grouped(shape, rows)
+        if op.part_of is not None and (fused := self._fused(op.part_of)) is not None:
+            return self._share_of(fused, op, op.part_of, rows)
+        if isinstance(shape, Gemm | GroupedGemm):
+            return self._product(shape, rows)
         if isinstance(shape, Attention):
             return self._attention(shape, work)
         if isinstance(shape, AllReduce):
@@ -112,9 +124,11 @@ class Kernels:
         """The row counts at which a dense op's time was measured; none if it was not."""
         shape = op.shape
         if isinstance(shape, Gemm) and op.rows == "tokens":
-            curve = self._curves.get(_gemm_key(shape))
+            key = gemm_key(shape)
+            curve = self._curve(key) if self._on_grid(key) else self._curves.get(key)
         elif isinstance(shape, GroupedGemm):
-            curve = self._curves.get(_grouped_key(shape))
+            fused = None if op.part_of is None else self._fused(op.part_of)
+            curve = self._curves.get(grouped_key(shape)) if fused is None else fused
         else:
             curve = None
         return () if curve is None else curve.x
@@ -123,11 +137,13 @@ class Kernels:
         """The roofline of the kernel with this key at points of its axes; curves play no part."""
         rows = np.rint(x).astype(np.int64)
         if key.op == "gemm":
-            time = self._gemm_roofline(_gemm_of(key), rows)
+            time = self._gemm_roofline(gemm_of(key), rows)
         elif key.op == "grouped_gemm":
-            time = self._grouped_roofline(_grouped_of(key), rows)
+            time = self._grouped_roofline(grouped_of(key), rows)
+        elif key.op == "attention":
+            time = self._attention_roofline(attention_of(key), rows, y)
         else:
-            time = self._attention_roofline(_attention_of(key), rows, y)
+            time = self._decode_roofline(attention_of(key), rows, np.rint(x * y).astype(np.int64))
         return time.ns.astype(np.float64)
 
     def _curve(self, key: CurveKey) -> Curve | None:
@@ -136,18 +152,44 @@ class Kernels:
         if measured is not None:
             return measured
         known = self.profile.transferred
+        if key not in known and self._on_grid(key):
+            known[key] = product_curve(self._grids[key.weights], key)
         if key not in known:
             sigma = self.profile.transfer.get(key.op)
             share = RELATIVE_ERROR["fitted"] if sigma is None else sigma.value
             known[key] = transfer(key, self.profile.curves, self.roofline_ns, share)
         return known[key]
 
-    def _gemm(self, shape: Gemm, rows: Ints) -> KernelTime:
-        curve = self._curve(_gemm_key(shape))
-        return self._gemm_roofline(shape, rows) if curve is None else _along(curve, rows)
+    def _on_grid(self, key: CurveKey) -> bool:
+        """A grid prices it: no curve of its own does, and the grid has weights of its type."""
+        return key.op == "gemm" and key not in self._curves and key.weights in self._grids
 
-    def _grouped(self, shape: GroupedGemm, rows: Ints) -> KernelTime:
-        curve = self._curve(_grouped_key(shape))
+    def _fused(self, layer: Experts) -> Curve | None:
+        """The measured curve of a whole expert layer, on a finer axis."""
+        key = experts_key(layer)
+        if key in self._curves and key not in self.profile.transferred:
+            self.profile.transferred[key] = finer(self._curves[key])
+        return self.profile.transferred.get(key)
+
+    def _share_of(self, fused: Curve, op: Op, layer: Experts, rows: Ints) -> KernelTime:
+        """What one op takes of the fused layer's time: the two products share it, by weights.
+
+        The gaps between the layer's kernels are part of the measurement and are counted by the
+        step once more, so they are taken off.
+        """
+        time = _along(fused, rows)
+        if not isinstance(op.shape, GroupedGemm):
+            return replace(time, ns=np.zeros_like(time.ns))
+        gaps = fused_gaps(layer) * round(self.profile.gaps.node.value)
+        mine = op.shape.k * op.shape.n / (3 * layer.hidden * layer.width)
+        ns = np.rint(np.maximum(time.ns - gaps, time.ns / 2) * mine).astype(np.int64)
+        return replace(time, ns=ns)
+
+    def _product(self, shape: Gemm | GroupedGemm, rows: Ints) -> KernelTime:
+        if isinstance(shape, Gemm):
+            curve = self._curve(gemm_key(shape))
+            return self._gemm_roofline(shape, rows) if curve is None else _along(curve, rows)
+        curve = self._curve(grouped_key(shape))
         return self._grouped_roofline(shape, rows) if curve is None else _along(curve, rows)
 
     def _attention(self, shape: Attention, work: Work) -> KernelTime:
@@ -185,13 +227,20 @@ class Kernels:
         return replace(time, ns=np.where(runs, time.ns, 0))
 
     def _prefill_attention(self, shape: Attention, tokens: Ints, pairs: Ints) -> KernelTime:
-        curve = self._curve(_attention_key(shape))
+        curve = self._curve(attention_key(shape))
         keys = pairs / tokens
         if curve is None:
             return self._attention_roofline(shape, tokens, keys)
         return _over_plane(curve, tokens, keys)
 
     def _decode_attention(self, shape: Attention, requests: Ints, keys: Ints) -> KernelTime:
+        curve = self._curve(attention_key(shape, "decode_attention"))
+        if curve is None:
+            return self._decode_roofline(shape, requests, keys)
+        many = np.maximum(requests, 1)
+        return _over_plane(curve, many, np.maximum(keys / many, 1))
+
+    def _decode_roofline(self, shape: Attention, requests: Ints, keys: Ints) -> KernelTime:
         """It streams the keys and values of every request once."""
         roof = self.profile.roofline
         seen = keys if shape.window is None else np.minimum(keys, requests * shape.window)
@@ -252,6 +301,9 @@ class Kernels:
         return KernelTime(one.ns * kernels, one.provenance, 0.0)
 
     def _all_reduce(self, shape: AllReduce, rows: Ints) -> KernelTime:
+        curve = self._curves.get(CurveKey("all_reduce", ranks=shape.ranks))
+        if curve is not None:
+            return _between(curve, shape.row_bytes * rows.astype(np.float64))
         roof = self.profile.roofline
         sent = 2.0 * (shape.ranks - 1) / shape.ranks * shape.row_bytes * rows.astype(np.float64)
         rate = self.profile.gpu.link_bandwidth.value * roof.link.value
@@ -290,42 +342,6 @@ class Kernels:
         return KernelTime(_whole_ns(ns + floor.value, "the roofline"), where, 0.0)
 
 
-def _gemm_key(shape: Gemm) -> CurveKey:
-    return CurveKey("gemm", k=shape.k, n=shape.n, weights=shape.weights)
-
-
-def _grouped_key(shape: GroupedGemm) -> CurveKey:
-    return CurveKey(
-        "grouped_gemm", k=shape.k, n=shape.n, experts=shape.experts, top_k=shape.top_k,
-        weights=shape.weights,
-    )  # fmt: skip
-
-
-def _attention_key(shape: Attention) -> CurveKey:
-    return CurveKey(
-        "attention", heads=shape.heads, kv_heads=shape.kv_heads, head_dim=shape.head_dim,
-        window=shape.window or 0,
-    )  # fmt: skip
-
-
-def _gemm_of(key: CurveKey) -> Gemm:
-    return Gemm(key.k, key.n, *_types(key))
-
-
-def _grouped_of(key: CurveKey) -> GroupedGemm:
-    return GroupedGemm(key.experts, key.top_k, key.k, key.n, *_types(key))
-
-
-def _attention_of(key: CurveKey) -> Attention:
-    return Attention(key.heads, key.kv_heads, key.head_dim, key.window or None)
-
-
-def _types(key: CurveKey) -> tuple[Dtype, Dtype]:
-    """Of the weights, and of the activations that products with such weights take."""
-    weights: Dtype = key.weights  # type: ignore[assignment]  # a file may hold any word
-    return weights, activation_dtype(weights)
-
-
 def _along(curve: Curve, at: Ints | Floats) -> KernelTime:
     """The time at the next measured point; beyond the last one in proportion to its rows.
 
@@ -338,14 +354,14 @@ def _along(curve: Curve, at: Ints | Floats) -> KernelTime:
     beyond = at > x[-1]
     if beyond.any():
         ns = np.where(beyond, y[-1] * at / x[-1], ns)
-    return KernelTime(_whole_ns(ns, _name(curve)), curve.provenance, _relative_spread(curve))
+    return KernelTime(_whole_ns(ns, curve_name(curve)), curve.provenance, _relative_spread(curve))
 
 
 def _between(curve: Curve, at: Floats) -> KernelTime:
     """Straight lines between the measured points, for times that have no steps: bytes moved."""
     x, y = np.array(curve.x), np.array(curve.ns)
     ns = np.where(at > x[-1], y[-1] * at / x[-1], np.interp(at, x, y))
-    return KernelTime(_whole_ns(ns, _name(curve)), curve.provenance, _relative_spread(curve))
+    return KernelTime(_whole_ns(ns, curve_name(curve)), curve.provenance, _relative_spread(curve))
 
 
 def _over_plane(curve: Curve, tokens: Ints, keys: Floats) -> KernelTime:
@@ -360,7 +376,10 @@ def _over_plane(curve: Curve, tokens: Ints, keys: Floats) -> KernelTime:
     low = plane[i, j] * (1 - v) + plane[i, j + 1] * v
     high = plane[i + 1, j] * (1 - v) + plane[i + 1, j + 1] * v
     ns = np.exp(low * (1 - u) + high * u)
-    return KernelTime(_whole_ns(ns, _name(curve)), curve.provenance, _relative_spread(curve))
+    where = curve.provenance
+    if curve.causal and np.any(keys > (tokens + 1) / 2 + 1):
+        where = weakest((where, "fitted"))
+    return KernelTime(_whole_ns(ns, curve_name(curve)), where, _relative_spread(curve))
 
 
 def _whole_ns(ns: Floats, source: str) -> Ints:
@@ -372,10 +391,15 @@ def _whole_ns(ns: Floats, source: str) -> Ints:
     return np.rint(ns).astype(np.int64)
 
 
-def _name(curve: Curve) -> str:
-    sizes = {name: getattr(curve.key, name) for name in curve.key.__struct_fields__}
-    return "curve of " + ", ".join(f"{name} {value}" for name, value in sizes.items() if value)
-
-
 def _relative_spread(curve: Curve) -> float:
+    if not curve.spread_ns:
+        return curve.sigma
     return float(np.median(np.array(curve.spread_ns) / np.array(curve.ns)))
+
+
+def fused_gaps(layer: Experts) -> int:
+    """Gaps between the kernels that ``simcg.model`` counts in a fused expert layer.
+
+    Six kernels: two to sort, two products, activation, sum; two more quantise inputs.
+    """
+    return 5 if layer.activations == "bf16" else 7

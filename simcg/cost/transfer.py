@@ -23,6 +23,7 @@ SIZES: dict[str, dict[str, float]] = {
     "gemm": {"k": 0.5, "n": 1.0},
     "grouped_gemm": {"k": 0.3, "n": 0.3, "experts": 1.0, "top_k": 1.0},
     "attention": {"heads": 1.0, "kv_heads": 0.1, "head_dim": 2.0},
+    "decode_attention": {"heads": 0.5, "kv_heads": 1.0, "head_dim": 1.0},
 }
 """By op: the sizes that may differ, and how much the logarithm of each counts in the distance.
 Median errors change by under two points when any of these is halved or doubled."""
@@ -134,7 +135,7 @@ def _on_grid(base: Base, key: CurveKey, x: Floats, y: Floats) -> Floats:
 
 
 def _name(key: CurveKey) -> str:
-    if key.op == "attention":
-        return f"attention {key.heads}/{key.kv_heads}/{key.head_dim}"
+    if key.heads:
+        return f"{key.op} {key.heads}/{key.kv_heads}/{key.head_dim}"
     experts = f" of {key.top_k}/{key.experts}" if key.experts else ""
     return f"{key.k}x{key.n}{experts}"

@@ -11,7 +11,9 @@ from itertools import pairwise
 from typing import Literal
 
 import msgspec
+import numpy as np
 
+from simcg.arrays import Floats
 from simcg.errors import SimcgError
 from simcg.provenance import Provenance
 
@@ -39,13 +41,20 @@ class Figure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("source is empty")
 
 
-class CurveKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+PLANES = ("attention", "decode_attention")
+"""Ops whose curves have two axes."""
+
+
+class CurveKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Which kernel a curve times: the op's shape, without the rows."""
 
-    op: Literal["gemm", "grouped_gemm", "attention", "elementwise"]
+    op: Literal[
+        "gemm", "grouped_gemm", "experts", "attention", "decode_attention", "elementwise",
+        "all_reduce",
+    ]  # fmt: skip
     kind: str = ""  # elementwise: the op's name or kind, "" for any
-    k: int = 0
-    n: int = 0
+    k: int = 0  # experts: hidden size
+    n: int = 0  # experts: width of one expert on this rank
     experts: int = 0
     top_k: int = 0
     weights: str = "bf16"
@@ -53,13 +62,19 @@ class CurveKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kv_heads: int = 0
     head_dim: int = 0
     window: int = 0  # 0: full attention
+    ranks: int = 0
 
 
-class Curve(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Curve(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Kernel time, in ns with spread, over one or two ascending axes.
 
-    ``x``: rows (gemm, grouped_gemm), bytes moved (elementwise) or query tokens (attention).
-    ``y``: attention only, keys per query; then ``ns`` is row-major, len(x) rows of len(y).
+    ``x``: rows (gemm, grouped_gemm, experts), bytes moved (elementwise), bytes summed
+    (all_reduce), query tokens (attention) or requests (decode_attention).
+    ``y``: keys per query (attention) or per request (decode_attention); then ``ns`` is row-major,
+    len(x) rows of len(y).
+    ``spread_ns`` may be empty where no spread was recorded: ``sigma`` is one then, as a share.
+    ``causal``: of prefill attention only prompts without cached context were measured, so that
+    entries with more than (x + 1) / 2 keys are carried on from those.
     """
 
     key: CurveKey
@@ -69,23 +84,64 @@ class Curve(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     provenance: Provenance
     source: str
     y: tuple[float, ...] = ()
+    sigma: float = 0.0
+    causal: bool = False
 
     def __post_init__(self) -> None:
         points = len(self.x) * max(len(self.y), 1)
-        for name in ("ns", "spread_ns"):
+        for name in ("ns", "spread_ns")[: 1 + bool(self.spread_ns)]:
             if len(getattr(self, name)) != points or not points:
                 raise ValueError(f"{name} has {len(getattr(self, name))} entries, not {points}")
-        if (self.key.op == "attention") != bool(self.y):
+        if (self.key.op in PLANES) != bool(self.y):
             raise ValueError("y belongs to attention curves, and they need it")
         if self.y and min(len(self.x), len(self.y)) < 2:
             raise ValueError("an attention curve needs two entries or more in x and in y")
         if not self.source.strip():
             raise ValueError("source is empty")
+        if not 0 <= self.sigma < math.inf:
+            raise ValueError(f"sigma is {self.sigma}, not a number >= 0")
         for name in ("x", "y", "ns", "spread_ns"):
             _require_all_positive(name, getattr(self, name))
         for name in ("x", "y"):
-            if any(a >= b for a, b in pairwise(getattr(self, name))):
-                raise ValueError(f"{name} is not strictly ascending")
+            _require_ascending(name, getattr(self, name))
+
+
+class Grid(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
+    """Dense products of any size on weights of one type: ns over k, n and rows, ascending each.
+
+    ``ns`` is row-major: for each k, for each n, one entry for each of ``rows``. Between sizes
+    times are interpolated; ``sigma`` is one sigma of what that is off, as a share.
+    """
+
+    weights: str
+    k: tuple[int, ...]
+    n: tuple[int, ...]
+    rows: tuple[int, ...]
+    ns: tuple[int, ...]
+    sigma: float
+    provenance: Provenance
+    source: str
+
+    def __post_init__(self) -> None:
+        points = len(self.k) * len(self.n) * len(self.rows)
+        if len(self.ns) != points or not points:
+            raise ValueError(f"ns has {len(self.ns)} entries, not {points}")
+        if min(len(self.k), len(self.n)) < 2:
+            raise ValueError("a grid needs two entries or more in k and in n")
+        if not self.source.strip():
+            raise ValueError("source is empty")
+        if not 0 <= self.sigma < math.inf:
+            raise ValueError(f"sigma is {self.sigma}, not a number >= 0")
+        for name in ("k", "n", "rows", "ns"):
+            _require_all_positive(name, getattr(self, name))
+        for name in ("k", "n", "rows"):
+            _require_ascending(name, getattr(self, name))
+
+    @cached_property
+    def log_ns(self) -> Floats:
+        """Logarithms of the times, [k, n, rows]."""
+        out: Floats = np.log(np.array(self.ns, dtype=np.float64))
+        return out.reshape(len(self.k), len(self.n), len(self.rows))
 
 
 class Gpu(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -238,6 +294,8 @@ class HardwareProfile(
 ):
     """One GPU with its host. ``environment`` says what it was measured on, as text.
 
+    ``grids`` price the dense products that no curve is of.
+
     ``transfer``: by op, one sigma (as a share) of what a kernel is off whose time is transferred
     from measured curves of other sizes.
     """
@@ -252,6 +310,7 @@ class HardwareProfile(
     memory: GraphMemory
     startup: Startup
     curves: tuple[Curve, ...] = ()
+    grids: tuple[Grid, ...] = ()
     transfer: dict[str, Figure] = {}  # msgspec copies it
 
     @cached_property
@@ -270,9 +329,18 @@ class HardwareProfile(
             first = known.setdefault(curve.key, index)
             if first != index:
                 raise ValueError(f"curves[{index}] has the key of curves[{first}]")
+        if len({grid.weights for grid in self.grids}) != len(self.grids):
+            raise ValueError("grids has two of the same weights")
+
+
+def _require_ascending(name: str, values: tuple[float, ...]) -> None:
+    if any(a >= b for a, b in pairwise(values)):
+        raise ValueError(f"{name} is not strictly ascending")
 
 
 def _require_all_positive(name: str, values: tuple[float, ...]) -> None:
+    if min(values, default=1) > 0 and math.isfinite(sum(values)):
+        return  # at once: a profile may hold a hundred thousand figures
     for index, value in enumerate(values):
         if not (math.isfinite(value) and value > 0):
             raise ValueError(f"{name}[{index}] is {value}, not a finite number > 0")

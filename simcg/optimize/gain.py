@@ -21,7 +21,8 @@ COVERAGE = (2.5, 97.5)
 """Percentiles of the interval."""
 
 SHAPE_ERROR: dict[Provenance, float] = {
-    "measured": 0.03, "fitted": 0.03, "published": 0.1, "datasheet": 0.1, "assumed": 0.1
+    "measured": 0.03, "interpolated": 0.03, "fitted": 0.03, "published": 0.1, "datasheet": 0.1,
+    "assumed": 0.1,
 }  # fmt: skip
 """How far the costs of two distant sizes may be off against each other, one sigma.
 

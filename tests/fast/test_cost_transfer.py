@@ -138,7 +138,8 @@ def test_the_tail_of_dense_products_is_routers() -> None:
 
 def test_the_stated_sigma_is_that_of_held_out_curves() -> None:
     """The profile's figure is the error that 68 % of the held-out points stay below."""
-    for op in SIZES:
+    assert set(H200.transfer) == SIZES.keys() - {"decode_attention"}  # not calibrated yet
+    for op in H200.transfer:
         errors = leave_one_out(H200, op, PRICE.roofline_ns)
         found = np.percentile(np.abs(np.concatenate([e for _, e in errors])), 68)
         assert H200.transfer[op].value == pytest.approx(found, abs=5e-4)
