@@ -158,10 +158,10 @@ KERNEL_MUTANTS = {
         "plane[i, j] * (1 - v) + plane[i, j + 1] * v",
         "plane[i, j] * v + plane[i, j + 1] * (1 - v)",
     ),
-    "attention by pairs": ("keys = work.pairs / work.tokens", "keys = work.pairs / 1.0"),
+    "attention by pairs": ("keys = pairs / tokens", "keys = pairs / 1.0"),
     "attention at padded rows": (
-        "_over_plane(curve, work.tokens, keys)",
-        "_over_plane(curve, 2 * work.tokens, keys)",
+        "_over_plane(curve, tokens, keys)",
+        "_over_plane(curve, 2 * tokens, keys)",
     ),
     "windows ignored": ("if shape.window is not None:", "if False:"),
     "a tile of 64": ("TILE = 128", "TILE = 64"),
