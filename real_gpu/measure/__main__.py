@@ -21,6 +21,7 @@ from real_gpu.measure.sections import (
     run_matrix,
     run_peers,
 )
+from real_gpu.measure.serving import run_serving
 from real_gpu.measure.setting import Setting, setting_from
 from real_gpu.measure.writer import RunsWriter, part_of
 from simcg.errors import SimcgError
@@ -31,6 +32,7 @@ RUN: dict[str, Callable[[Setting, GraphDevice, Emit], None]] = {
     "correctness": run_correctness,
     "peers": run_peers,
     "decisions": run_decisions,
+    "serving": run_serving,
 }
 
 

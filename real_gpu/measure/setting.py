@@ -10,6 +10,7 @@ from typing import Literal, TypeVar
 
 from real_gpu.measure.traffic import load_traffic
 from simcg.backend import BackendName
+from simcg.des.serving.policy import POLICIES
 from simcg.errors import InputError, require
 from simcg.hardware.catalog import load_profile
 from simcg.hardware.profile import HardwareProfile
@@ -21,7 +22,8 @@ from simcg.workload.requests import Requests
 from simcg.workload.steps import Steps
 
 T = TypeVar("T")
-SECTIONS = ("matrix", "correctness", "peers", "decisions")
+SECTIONS = ("matrix", "correctness", "peers", "decisions", "serving")
+USUAL_UTILISATION = (0.3, 0.5, 0.7)
 TINY = Architecture(
     name="tiny", model_type="qwen3", layer_kinds=(LayerKind(),) * 2, hidden=32, heads=4,
     kv_heads=2, head_dim=8, vocab=64, max_position=1 << 15, intermediate=48, qk_norm=True,
@@ -55,6 +57,10 @@ class Scale:
     matrix_seconds: float
     decision_seconds: float
     peer_replays: int
+    running: int
+    longest: int
+    closed_seconds: float
+    serving_seconds: float
 
 
 SCALES: dict[str, Scale] = {
@@ -72,6 +78,10 @@ SCALES: dict[str, Scale] = {
         matrix_seconds=155.0,
         decision_seconds=200.0,
         peer_replays=300,
+        running=64,
+        longest=8192,
+        closed_seconds=15.0,
+        serving_seconds=60.0,
     ),
     "cpu": Scale(
         models=("tiny",),
@@ -87,6 +97,10 @@ SCALES: dict[str, Scale] = {
         matrix_seconds=1.0,
         decision_seconds=1.0,
         peer_replays=8,
+        running=4,
+        longest=64,
+        closed_seconds=0.5,
+        serving_seconds=0.5,
     ),
 }
 
@@ -106,6 +120,10 @@ class Setting:
     requests: tuple[int, ...]
     ladders: tuple[str, ...]
     sections: tuple[str, ...]
+    utilisation: tuple[float, ...]
+    policy: str
+    seconds: float
+    trace_name: str
     scale: Scale
     command: str
 
@@ -117,7 +135,10 @@ def setting_from(arguments: Sequence[str]) -> Setting:
     parser.add_argument("--device", choices=tuple(SCALES), default="cuda")
     parser.add_argument("--hardware", default="h200")
     parser.add_argument("--trace")
-    for name in ("models", "backends", "tokens", "requests", "ladders", "sections"):
+    parser.add_argument("--policy", choices=POLICIES, default="prefill-first")
+    parser.add_argument("--seconds", type=float)
+    lists = ("models", "backends", "tokens", "requests", "ladders", "sections", "utilisation")
+    for name in lists:
         parser.add_argument(f"--{name}", default="")
     given = parser.parse_args(arguments)
     scale = SCALES[given.device]
@@ -131,8 +152,9 @@ def setting_from(arguments: Sequence[str]) -> Setting:
     ):
         for value in values:
             require(value in known, flag, "", value, "some of " + ", ".join(known))
-    if "decisions" in sections and given.trace is None:
-        raise InputError("--sections", "", "decisions", "--trace beside it")
+    for section in ("decisions", "serving"):
+        needless = section not in sections or given.trace is not None
+        require(needless, "--sections", "", section, "--trace beside it")
     sections = sections or SECTIONS[: 4 if given.trace else 3]
     if "decisions" in sections:
         expected = "breakable among them, which decisions are measured with"
@@ -157,6 +179,10 @@ def setting_from(arguments: Sequence[str]) -> Setting:
         requests=_list("--requests", given.requests, int) or scale.requests,
         ladders=_list("--ladders", given.ladders, str),
         sections=sections,
+        utilisation=_shares(given.utilisation),
+        policy=given.policy,
+        seconds=scale.serving_seconds if given.seconds is None else given.seconds,
+        trace_name=_without_folders(given.trace or ""),
         scale=scale,
         command="simcg measure " + " ".join(map(_without_folders, arguments)),
     )
@@ -167,7 +193,15 @@ def _list(flag: str, text: str, kind: Callable[[str], T]) -> tuple[T, ...]:
     try:
         return tuple(kind(word) for word in text.split(",") if word)
     except ValueError:
-        raise InputError(flag, "", text, "integers separated by commas") from None
+        raise InputError(flag, "", text, "numbers separated by commas") from None
+
+
+def _shares(text: str) -> tuple[float, ...]:
+    """Utilisations between commas; usual ones for nothing."""
+    shares = _list("--utilisation", text, float) or USUAL_UTILISATION
+    for share in shares:
+        require(0 < share < 1, "--utilisation", "", share, "shares of the capacity between 0 and 1")
+    return shares
 
 
 def _without_folders(word: str) -> str:

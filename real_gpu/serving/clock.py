@@ -57,7 +57,8 @@ class CudaStopwatch:
 
     def ns(self) -> int:
         """See ``Stopwatch``."""
-        return round(self._begin.elapsed_time(self._end) * 1e6)
+        milliseconds: float = self._begin.elapsed_time(self._end)
+        return round(milliseconds * 1e6)
 
 
 class HostStopwatch:

@@ -1,9 +1,11 @@
-"""Which requests the next step computes."""
+"""Which requests the next step computes: the simulator's policies, asked for one step."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from simcg.des.serving.policy import Policy, shortened
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,29 +29,15 @@ class Choice:
         return not self.prefill and not self.decodes
 
 
-Policy = Callable[[Sequence[int], Sequence[int], int, Limits], Choice]
-"""Of the prompt tokens left of requests begun, those of requests that wait, and the decoding."""
+def choose(policy: Policy, chunk: int, left: Sequence[int], decoding: int) -> Choice:
+    """The step that a policy takes.
 
-
-def prefill_first(
-    begun: Sequence[int], waiting: Sequence[int], decoding: int, limits: Limits
-) -> Choice:
-    """Prompts as long as there are any, then decode steps."""
-    taken = _fill((*begun, *waiting), limits.chunk)
-    return Choice(taken, 0 if taken else decoding)
-
-
-def mixed(begun: Sequence[int], waiting: Sequence[int], decoding: int, limits: Limits) -> Choice:
-    """All decodes, and prompts in what remains of the chunk."""
-    return Choice(_fill((*begun, *waiting), limits.chunk - decoding), decoding)
-
-
-def _fill(lengths: Sequence[int], room: int) -> tuple[int, ...]:
-    """Tokens of each, in order, until the room is full."""
-    out = []
-    for length in lengths:
-        if room <= 0:
-            break
-        out.append(min(length, room))
-        room -= out[-1]
-    return tuple(out)
+    ``left``: prompt tokens that are not computed yet, of the requests that have a place, in order
+    of arrival; ``decoding``: requests that decode.
+    """
+    waiting, room = sum(left), policy.room(chunk, decoding)
+    tokens = min(waiting, room)
+    if tokens < waiting:
+        tokens = policy.cut(tokens, decoding)
+    prefill = tuple(shortened(left, tokens))
+    return Choice(prefill, decoding if policy.mixes or not prefill else 0)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from real_gpu.backends.capture import gc_paused
 from real_gpu.serving.clock import WallClock
 from real_gpu.serving.model import Ran, ServedModel
-from real_gpu.serving.policy import Choice, Limits, Policy
+from real_gpu.serving.policy import Choice, Limits, choose
 from real_gpu.serving.request import Asked, Session
+from simcg.des.serving.policy import Policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +91,12 @@ class _Run:
         return Served(self._steps, self._sessions)
 
     def _choose(self) -> Choice:
-        """The policy's answer to who has begun, who waits with a place free, and who decodes."""
-        begun = [session.left for session in self._prefilling]
+        """The policy's answer to what waits, as far as there are places, and to what decodes."""
         first = len(self._sessions)
         candidates = self._asked[first : min(self._arrived, first + len(self._places))]
-        waiting = [len(one.prompt) for one in candidates]
-        return self._policy(begun, waiting, len(self._decoding), self._limits)
+        left = [session.left for session in self._prefilling]
+        left += [len(one.prompt) for one in candidates]
+        return choose(self._policy, self._limits.chunk, left, len(self._decoding))
 
     def _step(self, choice: Choice, now: int, clock: WallClock) -> int:
         """Run it; returns the time at which its tokens are handed out."""

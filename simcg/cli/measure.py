@@ -9,10 +9,11 @@ import click
 
 from simcg.cli.child import check_output, require_torch, run_child
 from simcg.cli.options import Sizes
+from simcg.des.serving.policy import POLICIES
 from simcg.errors import require
 
 WORKS_WITHOUT = "all other subcommands work without (validate on committed runs too)"
-SECTIONS = ("matrix", "correctness", "peers", "decisions")
+SECTIONS = ("matrix", "correctness", "peers", "decisions", "serving")
 
 DEBUG_GRAPH = "debug-graph"
 
@@ -75,7 +76,7 @@ class Names(click.ParamType[tuple[str, ...]]):
 @click.option(
     "--trace",
     metavar="FILE|NAME",
-    help="Traffic whose steps decide between ladders: a "
+    help="Traffic whose steps decide between ladders, or that is served: a "
     "trace or a built-in workload.  [default: no decisions]",
 )
 @click.option(
@@ -91,8 +92,28 @@ class Names(click.ParamType[tuple[str, ...]]):
     type=Names(),
     default=(),
     metavar="NAME,...",
-    help="Some of matrix, correctness, peers, decisions.  [default: all that the other "
-    "options permit]",
+    help="Some of matrix, correctness, peers, decisions, serving.  [default: all that the other "
+    "options permit, without serving]",
+)
+@click.option(
+    "--utilisation",
+    type=Names(),
+    default=(),
+    metavar="SHARE,...",
+    help="Serve the trace at these shares of what a full server does.  [default: 0.3,0.5,0.7]",
+)
+@click.option(
+    "--policy",
+    type=click.Choice(POLICIES),
+    default="prefill-first",
+    show_default=True,
+    help="Steps of the served trace: prompts before decodes, or both in one step.",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0.1, 3600),
+    metavar="SECONDS",
+    help="How long requests arrive at each utilisation.  [default: 60; on the CPU device 0.5]",
 )
 @click.option(
     "--hardware",
@@ -109,14 +130,22 @@ class Names(click.ParamType[tuple[str, ...]]):
     help="cpu: the same code on a recording device; its figures mean nothing.",
 )
 def command(
-    out: Path, trace: str | None, hardware: str, device: str, **lists: tuple[str | int, ...]
+    out: Path,
+    seconds: float | None,
+    trace: str | None,
+    *,
+    hardware: str,
+    device: str,
+    policy: str,
+    **lists: tuple[str | int, ...],
 ) -> int:
-    """Measure steps, captures, memory and decisions, and write them as runs (JSON lines).
+    """Measure steps, captures, memory, decisions and serving: runs, as JSON lines.
 
     \b
     Examples:
       simcg measure --out runs.jsonl
       simcg measure --trace azure-conv --sections decisions --out decisions.jsonl
+      simcg measure --trace azure-conv --sections serving --out serving.jsonl
       simcg measure --device cpu --out smoke.jsonl
     """
     for name in lists["sections"]:
@@ -124,6 +153,10 @@ def command(
     runs_it = not lists["sections"] or "correctness" in lists["sections"]
     good = runs_it or DEBUG_GRAPH not in lists["backends"]
     require(good, "--backends", "", DEBUG_GRAPH, "the section correctness, which runs it")
+    served = "serving" in lists["sections"]
+    shares = ",".join(map(str, lists["utilisation"]))
+    for flag, given in (("--utilisation", shares), ("--seconds", seconds)):
+        require(served or not given, flag, "", given, "--sections serving beside it")
     asked = ",".join(map(str, lists["ladders"]))
     require(bool(trace) or not asked, "--ladders", "", asked, "--trace beside it")
     check_output("--out", out)
@@ -132,6 +165,9 @@ def command(
     for name, values in lists.items():
         if values:
             arguments += [f"--{name}", ",".join(map(str, values))]
+    arguments += ["--policy", policy]
+    if seconds is not None:
+        arguments += ["--seconds", str(seconds)]
     if trace is not None:
         arguments += ["--trace", trace]
     return run_child([sys.executable, "-m", "real_gpu.measure", *arguments])

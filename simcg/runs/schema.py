@@ -237,6 +237,89 @@ class PeerCell(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="pee
     equal: bool
 
 
+class ServingLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="serving"):
+    """One run of the server: its settings and the load; rows with the same ``run`` are its own.
+
+    ``prefill_sizes`` replay by the breakable backend under the guard ``max_ratio``,
+    ``decode_sizes`` whole. ``chunk``: most tokens of a step with prompts; ``running``: most
+    requests at once, ``longest`` tokens each. ``utilisation``: the offered rate over the finished
+    requests a second of the full server, None where all requests waited from the start.
+    """
+
+    run: Size
+    model: str
+    trace: str
+    policy: Literal["prefill-first", "mixed", "bucket-edge", "bucket-edge-mixed"]
+    prefill_sizes: tuple[Count, ...]
+    max_ratio: tuple[Count, Count] | None
+    decode_sizes: tuple[Count, ...]
+    chunk: Count
+    running: Count
+    longest: Count
+    utilisation: Annotated[float, Meta(gt=0, le=10)] | None = None
+
+
+class ServingRequest(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="serving_request"
+):
+    """A finished request: when it came, its first token, its last; ns since the run began."""
+
+    run: Size
+    arrival_ns: Size
+    prompt: Tokens
+    output: Tokens
+    first_token_ns: Ns
+    finish_ns: Ns
+
+    def __post_init__(self) -> None:
+        if not self.arrival_ns < self.first_token_ns <= self.finish_ns:
+            raise ValueError("arrival_ns, first_token_ns and finish_ns must be in that order")
+
+
+class ServingStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="serving_step"):
+    """A step of the server: ``prefills`` requests compute ``tokens`` prompt tokens that attend to
+    ``pairs`` keys, ``decodes`` requests add a token each and attend to ``keys`` keys.
+
+    ``start_ns``: when it was chosen; ``end_ns``: when its tokens were handed out. ``plan_ns``:
+    rewriting the static inputs; ``host_ns``: issuing it; ``step_ns``: from its first launch until
+    the host has the tokens; ``device_ns``: of the GPU in that.
+    """
+
+    run: Size
+    tokens: Context
+    prefills: Size
+    pairs: Context
+    decodes: Size
+    keys: Context
+    bucket: Context
+    start_ns: Size
+    end_ns: Ns
+    plan_ns: Ns
+    host_ns: Ns
+    device_ns: Ns
+    step_ns: Ns
+
+    def __post_init__(self) -> None:
+        if not self.prefills <= self.tokens <= self.pairs or not self.decodes <= self.keys:
+            raise ValueError("prefills, tokens and pairs, and decodes and keys must ascend")
+        if (self.prefills == 0) != (self.tokens == 0) or self.prefills + self.decodes == 0:
+            raise ValueError("a step must have requests, and tokens where it has prefills")
+        if self.start_ns + self.step_ns > self.end_ns:
+            raise ValueError(f"end_ns {self.end_ns} must not be before its tokens are there")
+
+    @property
+    def kind(self) -> Literal["prefill", "decode", "mixed"]:
+        """What its requests do."""
+        if not self.decodes:
+            return "prefill"
+        return "mixed" if self.prefills else "decode"
+
+    @property
+    def overhead_ns(self) -> int:
+        """What the server took beside the step itself."""
+        return self.end_ns - self.start_ns - self.step_ns
+
+
 Line = (
     Header
     | StepCell
@@ -247,4 +330,7 @@ Line = (
     | LadderLine
     | DecisionCell
     | PeerCell
+    | ServingLine
+    | ServingRequest
+    | ServingStep
 )
