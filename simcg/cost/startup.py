@@ -32,10 +32,15 @@ class Startup:
         return self.capture_ns + self.compile_ns
 
 
-def startup(sizes: tuple[int, ...], model: ReplayModel, compiler: Compiler = "inductor") -> Startup:
+def startup(
+    sizes: tuple[int, ...],
+    model: ReplayModel,
+    compiler: Compiler = "inductor",
+    warm_ups: int = WARM_UPS,
+) -> Startup:
     """Start-up of a ladder with these sizes: weights and kernel compilation excluded.
 
-    A bucket costs its warm-ups, the issue of every op once more under capture, and the
+    A bucket costs its ``warm_ups``, the issue of every op once more under capture, and the
     instantiation of every node and segment. A compiling backend compiles every layer once, and
     issues the compiler's code, which is slower than eager where it is interpreted.
     """
@@ -53,7 +58,7 @@ def startup(sizes: tuple[int, ...], model: ReplayModel, compiler: Compiler = "in
     per_segment = costs.capture_per_segment.value if costs.capture_per_segment else 0.0
     recorded = model.replay.nodes * per_node + model.replay.segments * per_segment
     per_bucket = warm.host_ns + round(recorded)
-    return Startup(WARM_UPS * int(warm.ns.sum()) + per_bucket * len(sizes), compile_ns)
+    return Startup(warm_ups * int(warm.ns.sum()) + per_bucket * len(sizes), compile_ns)
 
 
 def _with_code_of(compiler: Compiler, profile: HardwareProfile) -> HardwareProfile:
