@@ -48,7 +48,7 @@ class Timeline:
         """Events so far, names of tracks not counted; an arrow is two."""
         return sum(len(c.at) for c in (self._spans, self._marks, self._counters, self._arrows))
 
-    def span(  # noqa: PLR0913, PLR0917: a span is that many things
+    def span(  # noqa: PLR0913, PLR0917  a span is that many things
         self,
         process: str,
         thread: str,

@@ -1,0 +1,72 @@
+"""The machine: host threads, launch queues, streams and ranks as SimPy processes.
+
+A host issues its calls one after the other. A launch returns when its cost is spent and fewer than
+``queue`` launches of its stream have not started yet: h_i >= start_{i-Q}. A stream runs what it
+was given in order: start = max(end + gap, h + latency), where end is that of the kernel before, or
+of what the stream waited for on another one. A collective starts on every rank when the last one
+has come to it.
+
+Times are integers, so SimPy's heap orders events by (time, priority, sequence) exactly and a run
+is a function of its arguments. Nothing depends on the order of events of one moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from simpy import Environment
+
+from simcg.des.machine.jitter import Jitter
+from simcg.des.machine.program import Program, collectives_of
+from simcg.des.machine.rank import Rank
+from simcg.des.machine.run import StepRun
+from simcg.des.machine.setup import Machine
+from simcg.des.machine.work import Meeting, prepare
+from simcg.errors import require
+
+
+def run_programs(
+    programs: Sequence[Program],
+    machine: Machine,
+    jitter: Jitter | None = None,
+    *,
+    trace: bool = False,
+) -> StepRun:
+    """Play one program a rank, all from an idle start at 0; with ``trace`` the run has its spans.
+
+    Raises ``SimcgError`` if the ranks do not meet in the same number of collectives on each
+    stream, or if streams wait for each other for ever.
+    """
+    require(bool(programs), "run_programs", "programs", len(programs), "a program for each rank")
+    env, size = Environment(), len(programs)
+    prepared = {id(program): prepare(program, size) for program in programs}
+    meetings = _meetings(env, programs) if size > 1 else {}
+    ranks: list[Rank] = []
+    for number, program in enumerate(programs):
+        rank = Rank(env, number, program, meetings, trace)
+        rank.start(_costs(program, jitter, number), prepared[id(program)], machine)
+        ranks.append(rank)
+    env.run()
+    runs = tuple(rank.result() for rank in ranks)
+    return StepRun(runs, tuple(span for rank in ranks for span in rank.spans(size)))
+
+
+def _costs(program: Program, jitter: Jitter | None, rank: int) -> list[int]:
+    """What each call costs the host of this rank."""
+    costs = np.array([call.host_ns for call in program], dtype=np.int64)
+    out: list[int] = (costs if jitter is None else jitter.costs(costs, rank)).tolist()
+    return out
+
+
+def _meetings(env: Environment, programs: Sequence[Program]) -> dict[str, list[Meeting]]:
+    """The collectives of each stream in order, which all ranks come to."""
+    counts = {id(program): collectives_of(program) for program in programs}
+    first = counts[id(programs[0])]
+    for number, program in enumerate(programs):
+        for stream in {**first, **counts[id(program)]}:
+            own, expected = counts[id(program)].get(stream, 0), first.get(stream, 0)
+            text = f"{expected} collectives on {stream}, as rank 0 has"
+            require(own == expected, f"rank {number}", "program", own, text)
+    size = len(programs)
+    return {name: [Meeting(env, size) for _ in range(count)] for name, count in first.items()}

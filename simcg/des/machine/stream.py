@@ -1,0 +1,107 @@
+"""A stream of one rank: it runs what it was given, in order."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator
+from typing import TypeAlias
+
+from simpy import Environment, Event, Timeout
+
+from simcg.des.machine.work import Chain, Follow, Meeting, Work
+
+Process: TypeAlias = Generator[Event, int, None]
+"""An event that others trigger has the moment as its value."""
+Ran: TypeAlias = tuple[int, int, tuple[int, ...]]
+"""A call's place, when its first kernel started, when its collectives did."""
+
+
+class Stream:
+    """The state of a stream. ``queue`` holds what has not started: (ready_ns, gap_ns, work, call).
+
+    Whoever waits for it leaves an event: the stream itself for work (``idle``), the host for a
+    place in the queue (``held``) or for the end of everything (``drained``).
+    """
+
+    def __init__(self, env: Environment, meetings: list[Meeting], log: list[Ran] | None) -> None:
+        self.queue: deque[tuple[int, int, Work, int]] = deque()
+        self.idle: Event | None = None
+        self.held: Event | None = None
+        self.drained: Event | None = None
+        self.given = self.done = self.end_ns = 0
+        self.peers_ns = self.events_ns = self.starved_ns = 0
+        self._env, self._log = env, log
+        self._meetings = iter(meetings)
+
+    def run(self) -> Process:
+        """Run what is given, for as long as anything is."""
+        env, queue, log = self._env, self.queue, self._log
+        now = end = 0  # what the next kernel follows ends at ``end``: a kernel or an event
+        while True:
+            if not queue:
+                self.idle = Event(env)
+                now = yield self.idle
+            ready, gap, work, call = queue[0]
+            start = end + gap
+            start = max(start, ready)
+            if start > now:
+                yield Timeout(env, start - now)
+                now = start
+            queue.popleft()
+            if self.held is not None:
+                self.held.succeed(now)
+                self.held = None
+            if isinstance(work, int):
+                self.starved_ns += start - end - gap
+                self.events_ns += end - self.end_ns
+                yield Timeout(env, work)
+                now = end = self.end_ns = start + work
+                if log is not None:
+                    log.append((call, start, ()))
+            elif isinstance(work, Chain):
+                self.starved_ns += start - end - gap
+                self.events_ns += end - self.end_ns
+                now = end = self.end_ns = yield from self._meet(work, start, call)
+            else:
+                now, end = yield from self._event(work, now, end)
+            self.done += 1
+            if self.drained is not None and not queue:
+                self.drained.succeed(now)
+                self.drained = None
+
+    def _event(
+        self, work: Event | Follow, now: int, end: int
+    ) -> Generator[Event, int, tuple[int, int]]:
+        """Reach an event or wait for one: the moment after it, and what a kernel then follows."""
+        if isinstance(work, Event):
+            work.succeed(now)
+            return now, end
+        if not work.event.triggered:
+            now = yield work.event
+        reached: int = work.event.value
+        return now, max(end, reached)
+
+    def _meet(self, chain: Chain, start: int, call: int) -> Generator[Event, int, int]:
+        """Kernels with collectives among them, from ``start`` on, to their end."""
+        env, now = self._env, start
+        met: list[int] = []
+        for before, duration in chain.stages:
+            if before:
+                yield Timeout(env, before)
+                now += before
+            meeting = next(self._meetings)
+            meeting.missing -= 1
+            if meeting.missing:
+                arrived = now
+                now = yield meeting.start
+                self.peers_ns += now - arrived
+            else:
+                meeting.start.succeed(now)
+            met.append(now)
+            yield Timeout(env, duration)
+            now += duration
+        if chain.tail_ns:
+            yield Timeout(env, chain.tail_ns)
+        if self._log is not None:
+            self._log.append((call, start, tuple(met)))
+        return now + chain.tail_ns
