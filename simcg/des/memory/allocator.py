@@ -62,7 +62,7 @@ class Block:
     after: Block | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Usage:
     """Bytes now, as PyTorch's statistics count them.
 
@@ -192,16 +192,13 @@ class Allocator:
             self._count(block, split=-block.nbytes)
 
     def _reserved(self, segment: Segment, nbytes: int) -> None:
-        now = self.of_pool(segment.pool)
         self.reserved += nbytes
-        self.usage[segment.pool] = Usage(now.reserved + nbytes, now.allocated, now.inactive_split)
+        self.usage.setdefault(segment.pool, Usage()).reserved += nbytes
 
     def _count(self, block: Block, allocated: int = 0, split: int = 0) -> None:
-        pool = block.segment.pool
-        now = self.usage[pool]
-        self.usage[pool] = Usage(
-            now.reserved, now.allocated + allocated, now.inactive_split + split
-        )
+        now = self.usage[block.segment.pool]
+        now.allocated += allocated
+        now.inactive_split += split
 
 
 def rounded(nbytes: int) -> int:

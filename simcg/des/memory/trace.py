@@ -12,7 +12,7 @@ from simcg.cost.startup import WARM_UPS
 from simcg.des.memory.allocator import ORDINARY
 from simcg.errors import require
 from simcg.model.activations import Lifetime, lifetimes, peak_activation_bytes
-from simcg.model.ops import ForwardPass
+from simcg.model.ops import ForwardPass, Op
 
 GRAPHS = 1
 """The private pool that all graphs of the ladder share."""
@@ -56,8 +56,8 @@ class Trace:
 class CapturePlan:
     """How a ladder is captured.
 
-    ``order``: of its buckets.  ``holding``: tensors that cross a break are freed when the forward
-    drops them (weak), or stay allocated as long as their graph (strong).  ``outputs``: one buffer
+    ``order``: of its buckets.  ``holding``: what a break reads or returns is freed when the forward
+    drops it (weak), or stays allocated as long as the graphs (strong).  ``outputs``: one buffer
     of the ceiling's rows for all buckets, outside the pool, or a tensor in the pool for each.
     ``streams``: buckets are captured on so many streams in turn.  ``seeded``: the pool starts as
     one free block of POOL_HEADROOM times the largest bucket's activations, as ``real_gpu`` does;
@@ -83,8 +83,8 @@ class Held:
     """A tensor of a forward under a backend.
 
     ``row_bytes`` for each token or, if ``by_request``, each request.  ``in_pool``: its memory is
-    the graphs'; not so what a break allocates for itself.  ``crosses``: it is alive in a break
-    that others read or wrote it for.  ``is_output``: the forward's result.
+    the graphs'; not so what a break allocates for itself.  ``crosses``: a break reads or
+    writes it and the graphs around the break use it too.  ``is_output``: the forward's result.
     """
 
     row_bytes: int
@@ -104,8 +104,8 @@ class ForwardScript:
 
 def forward_script(forward: ForwardPass, backend: CaptureBackend) -> ForwardScript:
     """The allocations of one forward under ``backend``; an op's results exist while it runs."""
-    lives = lifetimes(forward)
-    runs = _break_runs(forward) if backend.breaks else []
+    lives, ops = lifetimes(forward), forward.ops
+    runs = _break_runs(ops) if backend.breaks else []
     run_of = {index: number for number, run in enumerate(runs) for index in run}
     output = max((i for i, life in enumerate(lives) if life.tensor.name == "hidden"), default=-1)
     tensors = tuple(
@@ -113,15 +113,13 @@ def forward_script(forward: ForwardPass, backend: CaptureBackend) -> ForwardScri
             row_bytes=life.tensor.row_bytes,
             by_request=life.tensor.rows == "requests",
             in_pool=not _is_a_breaks_own(life, run_of),
-            crosses=any(
-                life.written in run or life.written < run.start <= life.last_read for run in runs
-            ),
+            crosses=_crosses(ops, life, run_of),
             is_output=number == output,
         )
         for number, life in enumerate(lives)
     )
-    born: list[list[int]] = [[] for _ in forward.ops]
-    dead: list[list[int]] = [[] for _ in forward.ops]
+    born: list[list[int]] = [[] for _ in ops]
+    dead: list[list[int]] = [[] for _ in ops]
     for number, life in enumerate(lives):
         born[life.written].append(number)
         dead[life.last_held].append(number)
@@ -134,15 +132,26 @@ def forward_script(forward: ForwardPass, backend: CaptureBackend) -> ForwardScri
     return ForwardScript(tensors, tuple(calls))
 
 
-def _break_runs(forward: ForwardPass) -> list[range]:
+def _break_runs(ops: tuple[Op, ...]) -> list[range]:
     """Indices of the ops of each break."""
     runs, index = [], 0
-    for is_break, ops in groupby(forward.ops, key=lambda op: op.is_break):
-        length = len(list(ops))
+    for is_break, group in groupby(ops, key=lambda op: op.is_break):
+        length = len(list(group))
         if is_break:
             runs.append(range(index, index + length))
         index += length
     return runs
+
+
+def _crosses(ops: tuple[Op, ...], life: Lifetime, run_of: dict[int, int]) -> bool:
+    """Whether a break takes it as an argument or returns it, so that a replay needs its place."""
+    if _is_a_breaks_own(life, run_of):
+        return False
+    read = (
+        index in run_of and life.tensor.name in ops[index].reads
+        for index in range(life.written + 1, life.last_read + 1)
+    )
+    return life.written in run_of or any(read)
 
 
 def _is_a_breaks_own(life: Lifetime, run_of: dict[int, int]) -> bool:
