@@ -39,6 +39,9 @@ def curve_sections(shapes: Shapes) -> dict[str, Any]:
         points = [(n, n * keys) for n in (16, 256, 4096) for keys in (16, 256, 4096)]
         ns = [6000 + pairs * heads.heads // 1000 for _, pairs in points]
         out[f"attention {heads}"] = _timed(key, points, ns)
+        grid = [(m, keys) for m in (1, 16, 128) for keys in (16, 256, 4096)]
+        ns = [5000 + m * keys * heads.kv_heads // 20 for m, keys in grid]
+        out[f"decode attention {heads}"] = _timed({**key, "op": "decode_attention"}, grid, ns)
     for _, op in shapes.elementwise:
         key = {"op": "elementwise", "kind": curve_name(op)}
         out[f"elementwise {curve_name(op)}"] = _timed(key, [1000, 10**8], [1500, 40_000])

@@ -21,8 +21,12 @@ Section = dict[str, Any]
 """
 
 FLOPS, BYTES = 6e8, 4e6  # about what a GPU does in a microsecond: only to size the graphs
+MOST_DECODE_CALLS = 64
 BESIDE_ROWS = 64  # of the forward beside what has no rows
 TOKENS = [1, 64, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 4096, 8192]
+DECODES = [1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128]
+DECODE_KEYS = [16, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384]
+BAKED_KEYS = 40_960  # of a decode graph: the positions of a common model
 KEYS = [8, 32, 128, 512, 1024, 2048, 4096, 8192, 16384, 65536]
 
 
@@ -87,9 +91,28 @@ def attention(
             calls = bench.attention(shape, requests, query, context)
             timed = clock.call_ns(calls, guess, n)
             points.append(([query * requests, round(pairs)], timed))
+    return _section({**_attention_key(shape), "op": "attention"}, points)
+
+
+def _attention_key(shape: Attention) -> dict[str, object]:
     key: dict[str, object] = {"heads": shape.heads, "kv_heads": shape.kv_heads}
-    key |= {"head_dim": shape.head_dim, "window": shape.window or 0}
-    return _section({"op": "attention", **key}, points)
+    return key | {"head_dim": shape.head_dim, "window": shape.window or 0}
+
+
+def decode_attention(
+    bench: Bench, shape: Attention, requests: list[int], keys: list[int], clock: Clock
+) -> Section:
+    """Attention of requests that add one token each, over a grid of requests and their keys.
+
+    As a graph of decode steps launches it, with bounds for a long context. x is [requests, keys].
+    """
+    points: list[tuple[object, Timed]] = []
+    for m in requests:
+        for each in keys:
+            moved = 4 * m * each * shape.kv_heads * shape.head_dim
+            calls = bench.attention(shape, m, 1, each - 1, BAKED_KEYS, most=MOST_DECODE_CALLS)
+            points.append(([m, each], clock.call_ns(calls, max(5.0, moved / BYTES), m)))
+    return _section({**_attention_key(shape), "op": "decode_attention"}, points)
 
 
 def elementwise(bench: Bench, arch: Architecture, op: Op, rows: list[int], clock: Clock) -> Section:

@@ -76,8 +76,15 @@ class Bench:
             calls.append(partial(grouped_mm, x, weight, counts.cumsum(0).to(torch.int32)))
         return calls
 
-    def attention(self, shape: Attention, requests: int, query: int, context: int) -> list[Call]:
-        """Equal requests of ``query`` new tokens behind ``context`` cached ones."""
+    def attention(
+        self, shape: Attention, requests: int, query: int, context: int, longest: int = 0,
+        most: int = 4,
+    ) -> list[Call]:  # fmt: skip
+        """Equal requests of ``query`` new tokens behind ``context`` cached ones.
+
+        ``longest``: keys that the launch allows for, as a graph bakes them in; at least the
+        requests' own. ``most``: calls over keys of their own, as many as make them cold.
+        """
         rows, length = requests * query, query + context
         heads, kv, dim = shape.heads, shape.kv_heads, shape.head_dim
         q = self.rows(rows, (heads + 2 * kv) * dim).view(rows, heads + 2 * kv, dim)
@@ -90,9 +97,9 @@ class Bench:
             slots=self.empty(0, dtype=torch.int64),
             positions=self.empty(0, dtype=torch.int64),
         )
-        bounds = LaunchBounds(rows, requests, query, length)
+        bounds = LaunchBounds(rows, requests, query, max(length, longest))
         size = 2 * length * requests * kv * dim * self.dtype.itemsize
-        sets = min(4, math.ceil(COLD_BYTES / size) + 1)
+        sets = min(most, math.ceil(COLD_BYTES / size) + 1)
         kernel = attention_kernel(self.device)
         calls: list[Call] = []
         for _ in range(sets):

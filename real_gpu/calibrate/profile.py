@@ -322,6 +322,8 @@ def _curve(section: Raw) -> Curve:
     key = CurveKey(**section["key"])
     if key.op == "attention":
         return _attention(key, section)
+    if key.op == "decode_attention":
+        return _decode_attention(key, section)
     spread = section["spread_ns"]
     source = "torch, in a graph in turns with a layer of a forward, weights rotated"
     return Curve(key, tuple(section["x"]), tuple(section["ns"]), tuple(spread), "measured", source)
@@ -349,6 +351,16 @@ def _attention(key: CurveKey, section: Raw) -> Curve:
         provenance="measured",
         source="torch's varlen attention over a flat cache, in a graph",
     )
+
+
+def _decode_attention(key: CurveKey, section: Raw) -> Curve:
+    """The measured grid, row by row."""
+    requests, keys = (tuple(dict.fromkeys(axis)) for axis in zip(*section["x"], strict=True))
+    return Curve(
+        key=key, x=requests, y=keys, ns=tuple(section["ns"]),
+        spread_ns=tuple(section["spread_ns"]), provenance="measured",
+        source="torch's varlen attention of one token a request, in a graph",
+    )  # fmt: skip
 
 
 def main() -> None:

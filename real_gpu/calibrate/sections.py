@@ -25,7 +25,6 @@ from real_gpu.calibrate.plan import (
 from real_gpu.calibrate.timing import CAREFUL, QUICK, Pace
 from real_gpu.graphs.device import GraphDevice
 from simcg.model.architecture import Architecture
-from simcg.model.ops import Attention
 
 LOGIT_ROWS = [1, 2, 4, 8, 16, 32, 64, 128]
 BYTE_ROWS = [1, 4, 16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096,
@@ -34,6 +33,7 @@ FEW_ROWS = [1, 4, 16, 64, 128, 256, 512, 1024, 2048, 4096, 8192]
 POWERS = list(range(10, 31))  # of two: bytes that a multiplication moves
 GAP_ROWS = [16, 64, 128, 256, 512, 1024]
 BREAK_ROWS = [64, 128, 192, 256]
+FEW_DECODES, FEW_DECODE_KEYS = [1, 4, 16, 64, 128], [64, 512, 2048, 8192]
 FEW_TOKENS, FEW_KEYS = [1, 64, 256, 1024, 4096], [32, 128, 512, 2048, 8192]
 CHAINS = [1024, 4096, 16384]
 REPLAYED = [1, 4, 16, 64, 256, 512, 1024, 2048, 4096, 8192, 16384]
@@ -133,19 +133,28 @@ def _curve_sections(job: Job, shapes: Shapes) -> list[Section]:
             name = f"grouped {grouped.top_k}/{grouped.experts} {grouped.k}x{grouped.n}"
             call = partial(curves.grouped, bench, grouped, job.rows(grid), clock)
             out.append(Section(name, seconds, call))
-    grids: tuple[tuple[tuple[Attention, ...], list[int], list[int], float], ...] = (
-        (shapes.attentions, curves.TOKENS, curves.KEYS, 6.0),
-        (shapes.spread_attentions, FEW_TOKENS, FEW_KEYS, 1.5),
-    )
-    for attentions, tokens, keys, seconds in grids:
-        for shape in attentions:
-            heads = f"{shape.heads}/{shape.kv_heads}/{shape.head_dim}/{shape.window}"
-            axes = job.rows(tokens), job.rows(keys)
-            call = partial(curves.attention, bench, shape, *axes, clock)
-            out.append(Section(f"attention {heads}", seconds, call))
+    out += _attention_sections(job, shapes)
     powers = job.rows(POWERS)
     out.append(Section("elementwise", 1, partial(curves.multiply, bench, powers, clock)))
     for arch, op in shapes.elementwise:
         call = partial(curves.elementwise, bench, arch, op, job.rows(BYTE_ROWS), clock)
         out.append(Section(f"elementwise {curve_name(op)}", 1, call))
     return out
+
+
+def _attention_sections(job: Job, shapes: Shapes) -> list[Section]:
+    """Of prompts and of decodes, finely for the models' own heads."""
+    known, spread = shapes.attentions, shapes.spread_attentions
+    grids = (
+        ("attention", curves.attention, known, curves.TOKENS, curves.KEYS, 6.0),
+        ("attention", curves.attention, spread, FEW_TOKENS, FEW_KEYS, 1.5),
+        ("decode attention", curves.decode_attention, known, curves.DECODES, curves.DECODE_KEYS,
+         6.0),
+        ("decode attention", curves.decode_attention, spread, FEW_DECODES, FEW_DECODE_KEYS, 1.0),
+    )  # fmt: skip
+    return [
+        Section(f"{name} {shape.heads}/{shape.kv_heads}/{shape.head_dim}/{shape.window}", seconds,
+                partial(measure, job.bench, shape, job.rows(x), job.rows(y), job.clock))
+        for name, measure, every, x, y, seconds in grids
+        for shape in every
+    ]  # fmt: skip

@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from simcg.errors import SimcgError
@@ -25,7 +26,7 @@ from real_gpu.calibrate.profile import build_profile  # noqa: E402
 from real_gpu.calibrate.sections import Job, Section  # noqa: E402
 from real_gpu.calibrate.small import thin  # noqa: E402
 from real_gpu.graphs.cpu import RecordingCpuDevice  # noqa: E402
-from simcg.cost.kernels import Kernels  # noqa: E402
+from simcg.cost.kernels import Kernels, Work  # noqa: E402
 from simcg.model.architecture import Architecture  # noqa: E402
 from simcg.model.catalog import architecture_named  # noqa: E402
 from simcg.model.lean import lean_pass  # noqa: E402
@@ -35,7 +36,7 @@ from tests.decoders import FAMILIES  # noqa: E402
 
 CPU = torch.device("cpu")
 QWEN = architecture_named("qwen3-8b")
-CURVES = ("gemm ", "grouped ", "attention ", "elementwise")
+CURVES = ("gemm ", "grouped ", "attention ", "decode attention ", "elementwise")
 
 
 @pytest.fixture(autouse=True)
@@ -217,6 +218,12 @@ def test_marks_follow_each_other() -> None:
     assert not watch.marks
 
 
+def decodes(requests: list[int]) -> Work:
+    """Steps of that many requests with 12 keys each."""
+    m = np.array(requests, dtype=np.int64)
+    return Work(m, 0 * m, m, 0 * m, m, 12 * m)
+
+
 class Wall:
     """In the place of a GPU's clock: a thousandth of the wall time of one call."""
 
@@ -237,6 +244,8 @@ def test_every_planned_curve_is_measured_and_ends_in_the_profile(
     monkeypatch.setattr(sections, "FEW_TOKENS", [1, 8])
     monkeypatch.setattr(curves, "TOKENS", [1, 8, 16])
     monkeypatch.setattr(curves, "KEYS", [8, 16, 24])
+    monkeypatch.setattr(curves, "DECODES", [1, 3, 4])
+    monkeypatch.setattr(curves, "DECODE_KEYS", [8, 16, 24])
     for grid in ("fine_rows", "middle_rows"):
         monkeypatch.setattr(sections, grid, lambda: [1, 4, 9])
     monkeypatch.setattr(sections, "BYTE_ROWS", [1, 4, 9])
@@ -255,3 +264,4 @@ def test_every_planned_curve_is_measured_and_ends_in_the_profile(
     for arch in FAMILIES:
         for op in lean_pass(arch).numbered[0]:
             assert kernels.time(op, rows_work([1, 9])).provenance == "measured"
+            assert kernels.time(op, decodes([1, 3])).provenance == "measured"
