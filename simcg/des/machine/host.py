@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import TypeAlias
 
 from simpy import Environment, Event, Timeout
@@ -10,7 +10,7 @@ from simpy import Environment, Event, Timeout
 from simcg.des.machine.program import Call, HostSync, Program, Record, Wait
 from simcg.des.machine.setup import Machine
 from simcg.des.machine.stream import Process, Stream
-from simcg.des.machine.work import Follow, Prepared
+from simcg.des.machine.work import Follow, Put
 
 Issued: TypeAlias = tuple[int, int, int]
 """When a call began, when its cost was spent, when it returned."""
@@ -20,58 +20,61 @@ class Host:
     """The state of a host: its streams by name and what it has spent waiting."""
 
     def __init__(
-        self, env: Environment, streams: dict[str, Stream], log: list[Issued] | None
+        self,
+        env: Environment,
+        machine: Machine,
+        streams: dict[str, Stream],
+        log: list[Issued] | None,
     ) -> None:
         self.end_ns = self.held_ns = self.synced_ns = 0
         self.running = True
-        self._env, self._streams, self._log = env, streams, log
+        self._env, self._machine, self._streams, self._log = env, machine, streams, log
         self._events: dict[str, Event] = {}
 
-    def run(
-        self,
-        program: Program,
-        costs: Sequence[int],
-        prepared: Sequence[Prepared],
-        machine: Machine,
-    ) -> Process:
-        """Issue the calls at their ``costs``; ``prepared`` says what each puts on its stream."""
+    def run(self, program: Program, costs: Sequence[int], puts: Sequence[Put | None]) -> Process:
+        """Issue the calls at their ``costs``; ``puts`` says what each launch puts on a stream."""
         env, log, streams = self._env, self._log, self._streams
-        latency, depth = machine.latency_ns, machine.queue or len(program)
+        latency, depth = self._machine.latency_ns, self._machine.queue or len(program)
         now = 0
-        for place, (call, cost, (name, gap, work)) in enumerate(
-            zip(program, costs, prepared, strict=True)
-        ):
+        for place, (cost, known) in enumerate(zip(costs, puts, strict=True)):
             began = now
             if cost:
                 yield Timeout(env, cost)
                 now += cost
             spent = now
-            put = self._event(call) if work is None else work
+            put = known or self._event(program[place])
             if put is not None:
+                name, gap, work = put
                 stream = streams[name]
-                if len(stream.queue) >= depth:
+                queue = stream.queue
+                if len(queue) >= depth:
                     stream.held = Event(env)
                     now = yield stream.held
                     self.held_ns += now - spent
-                stream.queue.append((now + latency, gap, put, place))
-                stream.given += 1
+                queue.append((now + latency, gap, work, place))
                 if stream.idle is not None:
                     stream.idle.succeed(now)
                     stream.idle = None
-            elif isinstance(call, HostSync) and streams[name].done < streams[name].given:
-                stream = streams[name]
-                stream.drained = Event(env)
-                now = yield stream.drained
-                self.synced_ns += now - spent
+            elif isinstance(call := program[place], HostSync):
+                now = yield from self._sync(streams[call.stream], now)
             if log is not None:
                 log.append((began, spent, now))
         self.end_ns, self.running = now, False
 
-    def _event(self, call: Call) -> Event | Follow | None:
+    def _sync(self, stream: Stream, now: int) -> Generator[Event, int, int]:
+        """Wait until the stream has nothing left: the moment after it."""
+        if stream.idle is not None:
+            return now
+        stream.drained = Event(self._env)
+        ended = yield stream.drained
+        self.synced_ns += ended - now
+        return ended
+
+    def _event(self, call: Call) -> Put | None:
         """What a record or a wait puts on its stream; None for other calls."""
         if isinstance(call, Record):
             self._events[call.event] = Event(self._env)
-            return self._events[call.event]
+            return call.stream, 0, self._events[call.event]
         if isinstance(call, Wait) and call.event in self._events:
-            return Follow(self._events[call.event])
+            return call.stream, 0, Follow(self._events[call.event])
         return None

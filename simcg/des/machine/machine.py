@@ -14,15 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 from simpy import Environment
 
 from simcg.des.machine.jitter import Jitter
-from simcg.des.machine.program import Program, collectives_of
+from simcg.des.machine.program import Program
 from simcg.des.machine.rank import Rank
 from simcg.des.machine.run import StepRun
 from simcg.des.machine.setup import Machine
-from simcg.des.machine.work import Meeting, prepare
+from simcg.des.machine.work import Meeting, Prepared, prepare
 from simcg.errors import require
 
 
@@ -40,33 +39,25 @@ def run_programs(
     """
     require(bool(programs), "run_programs", "programs", len(programs), "a program for each rank")
     env, size = Environment(), len(programs)
-    prepared = {id(program): prepare(program, size) for program in programs}
-    meetings = _meetings(env, programs) if size > 1 else {}
-    ranks: list[Rank] = []
-    for number, program in enumerate(programs):
-        rank = Rank(env, number, program, meetings, trace)
-        rank.start(_costs(program, jitter, number), prepared[id(program)], machine)
-        ranks.append(rank)
+    distinct = {id(program): prepare(program, size) for program in programs}
+    prepared = [distinct[id(program)] for program in programs]
+    meetings = _meetings(env, prepared) if size > 1 else {}
+    ranks = [Rank(env, machine, one, meetings, trace) for one in prepared]
+    for number, (rank, one) in enumerate(zip(ranks, prepared, strict=True)):
+        rank.start(one.costs if jitter is None else jitter.costs(one.costs, number))
     env.run()
-    runs = tuple(rank.result() for rank in ranks)
-    return StepRun(runs, tuple(span for rank in ranks for span in rank.spans(size)))
+    runs = tuple(rank.result(number) for number, rank in enumerate(ranks))
+    spans = (span for number, rank in enumerate(ranks) for span in rank.spans(number))
+    return StepRun(runs, tuple(spans))
 
 
-def _costs(program: Program, jitter: Jitter | None, rank: int) -> list[int]:
-    """What each call costs the host of this rank."""
-    costs = np.array([call.host_ns for call in program], dtype=np.int64)
-    out: list[int] = (costs if jitter is None else jitter.costs(costs, rank)).tolist()
-    return out
-
-
-def _meetings(env: Environment, programs: Sequence[Program]) -> dict[str, list[Meeting]]:
+def _meetings(env: Environment, prepared: Sequence[Prepared]) -> dict[str, list[Meeting]]:
     """The collectives of each stream in order, which all ranks come to."""
-    counts = {id(program): collectives_of(program) for program in programs}
-    first = counts[id(programs[0])]
-    for number, program in enumerate(programs):
-        for stream in {**first, **counts[id(program)]}:
-            own, expected = counts[id(program)].get(stream, 0), first.get(stream, 0)
+    first = prepared[0].meetings
+    for number, one in enumerate(prepared):
+        for stream in {**first, **one.meetings}:
+            own, expected = one.meetings.get(stream, 0), first.get(stream, 0)
             text = f"{expected} collectives on {stream}, as rank 0 has"
             require(own == expected, f"rank {number}", "program", own, text)
-    size = len(programs)
+    size = len(prepared)
     return {name: [Meeting(env, size) for _ in range(count)] for name, count in first.items()}

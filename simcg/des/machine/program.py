@@ -101,20 +101,6 @@ Program = tuple[Call, ...]
 """The calls of one host thread, in order."""
 
 
-def streams_of(program: Program) -> tuple[str, ...]:
-    """The streams that are given something, in the order of first use."""
-    return tuple(dict.fromkeys(c.stream for c in program if isinstance(c, Launch | Record | Wait)))
-
-
-def collectives_of(program: Program) -> dict[str, int]:
-    """How many collectives each stream is given."""
-    counts = dict.fromkeys(streams_of(program), 0)
-    for call in program:
-        if isinstance(call, Launch):
-            counts[call.stream] += sum(kernel.collective for kernel in call.kernels)
-    return counts
-
-
 def _check(what: str, *times: int) -> None:
     for ns in times:
         if ns < 0:

@@ -26,14 +26,12 @@ def host_spans(rank: int, program: Program, issued: Sequence[Issued]) -> Iterato
             yield Span(rank, "", kind, why, spent, ended - spent, place)
 
 
-def stream_spans(
-    rank: int, stream: str, program: Program, ran: Sequence[Ran], size: int
-) -> Iterator[Span]:
+def stream_spans(rank: int, stream: str, program: Program, ran: Sequence[Ran]) -> Iterator[Span]:
     """Each kernel; before a collective the wait for other ranks; around them their launch."""
     for place, start, met in ran:
         call = program[place]
         if isinstance(call, Launch):
-            inner = list(_kernels(rank, call, place, start, iter(met if size > 1 else ())))
+            inner = list(_kernels(rank, call, place, start, iter(met)))
             if len(call.kernels) > 1:
                 lasts = inner[-1].start_ns + inner[-1].duration_ns - start
                 yield Span(rank, stream, "launch", call.name, start, lasts, place)

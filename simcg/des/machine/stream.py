@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from simpy import Environment, Event, Timeout
 
@@ -28,17 +28,21 @@ class Stream:
         self.idle: Event | None = None
         self.held: Event | None = None
         self.drained: Event | None = None
-        self.given = self.done = self.end_ns = 0
-        self.peers_ns = self.events_ns = self.starved_ns = 0
+        self.end_ns = self.peers_ns = self.events_ns = 0
         self._env, self._log = env, log
         self._meetings = iter(meetings)
 
     def run(self) -> Process:
         """Run what is given, for as long as anything is."""
         env, queue, log = self._env, self.queue, self._log
-        now = end = 0  # what the next kernel follows ends at ``end``: a kernel or an event
+        now = last = 0  # the moment; the end of the last kernel
+        end = waited = 0  # what the next kernel follows, a kernel or an event; waits for events
         while True:
             if not queue:
+                self.end_ns, self.events_ns = last, waited - (end - last)
+                if self.drained is not None:
+                    self.drained.succeed(now)
+                    self.drained = None
                 self.idle = Event(env)
                 now = yield self.idle
             ready, gap, work, call = queue[0]
@@ -46,40 +50,31 @@ class Stream:
             start = max(start, ready)
             if start > now:
                 yield Timeout(env, start - now)
-                now = start
             queue.popleft()
             if self.held is not None:
-                self.held.succeed(now)
+                self.held.succeed(start)
                 self.held = None
             if isinstance(work, int):
-                self.starved_ns += start - end - gap
-                self.events_ns += end - self.end_ns
                 yield Timeout(env, work)
-                now = end = self.end_ns = start + work
+                now = end = last = start + work
                 if log is not None:
                     log.append((call, start, ()))
             elif isinstance(work, Chain):
-                self.starved_ns += start - end - gap
-                self.events_ns += end - self.end_ns
-                now = end = self.end_ns = yield from self._meet(work, start, call)
+                now = end = last = yield from self._meet(work, start, call)
             else:
-                now, end = yield from self._event(work, now, end)
-            self.done += 1
-            if self.drained is not None and not queue:
-                self.drained.succeed(now)
-                self.drained = None
+                now, reached = yield from self._event(work, max(now, start))
+                waited += max(0, reached - end)
+                end = max(end, reached)
 
-    def _event(
-        self, work: Event | Follow, now: int, end: int
-    ) -> Generator[Event, int, tuple[int, int]]:
-        """Reach an event or wait for one: the moment after it, and what a kernel then follows."""
+    def _event(self, work: Event | Follow, now: int) -> Generator[Event, int, tuple[int, int]]:
+        """Reach an event, or wait for one: the moment after it, and when that one was reached."""
         if isinstance(work, Event):
             work.succeed(now)
-            return now, end
+            return now, 0
         if not work.event.triggered:
             now = yield work.event
-        reached: int = work.event.value
-        return now, max(end, reached)
+        reached: Any = work.event.value
+        return now, reached
 
     def _meet(self, chain: Chain, start: int, call: int) -> Generator[Event, int, int]:
         """Kernels with collectives among them, from ``start`` on, to their end."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import numpy as np
 from simpy import Environment, Event
 
-from simcg.des.machine.program import Call, HostWork, Launch, Program
+from simcg.arrays import Ints
+from simcg.des.machine.program import HostWork, Launch, Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,25 +46,45 @@ Work: TypeAlias = int | Chain | Event | Follow
 follow."""
 
 
-Prepared: TypeAlias = tuple[str, int, int | Chain | None]
-"""Of one call: its stream ("" without), the first kernel's gap, its kernels (None without)."""
+Put: TypeAlias = tuple[str, int, Work]
+"""The stream, the gap before the first kernel, the work."""
 
 
-def prepare(program: Program, ranks: int) -> list[Prepared]:
-    """What the calls of a program put on their streams, events left out."""
-    known: dict[int, Prepared] = {}  # calls of equal layers are one object
-    out: list[Prepared] = []
-    for call in program:
-        if id(call) not in known:
-            known[id(call)] = _prepared(call, ranks)
-        out.append(known[id(call)])
-    return out
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A program as its ranks run it: by call what it costs and puts on a stream (None: no launch).
+
+    ``totals``: of each stream the time of its kernels and of their gaps, ``meetings`` its
+    collectives.
+    """
+
+    program: Program
+    costs: Ints
+    puts: list[Put | None]
+    totals: dict[str, tuple[int, int]]
+    meetings: dict[str, int]
 
 
-def _prepared(call: Call, ranks: int) -> Prepared:
-    if isinstance(call, Launch):
-        return call.stream, call.kernels[0].gap_ns, _kernels(call, ranks)
-    return ("" if isinstance(call, HostWork) else call.stream), 0, None
+def prepare(program: Program, ranks: int) -> Prepared:
+    """The program as one of ``ranks`` ranks runs it."""
+    calls = {id(call): call for call in program}  # calls of equal layers are one object
+    often = Counter(map(id, program))
+    put: dict[int, Put | None] = dict.fromkeys(calls)
+    streams = {call.stream: [0, 0, 0] for call in calls.values() if not isinstance(call, HostWork)}
+    for key, call in calls.items():
+        if isinstance(call, Launch):
+            put[key] = call.stream, call.kernels[0].gap_ns, _kernels(call, ranks)
+            total = streams[call.stream]
+            total[0] += often[key] * sum(kernel.duration_ns for kernel in call.kernels)
+            total[1] += often[key] * sum(kernel.gap_ns for kernel in call.kernels)
+            total[2] += often[key] * sum(kernel.collective for kernel in call.kernels)
+    return Prepared(
+        program,
+        np.array([call.host_ns for call in program], dtype=np.int64),
+        [put[id(call)] for call in program],
+        {name: (busy, gaps) for name, (busy, gaps, _) in streams.items()},
+        {name: meetings for name, (_, _, meetings) in streams.items()},
+    )
 
 
 def _kernels(launch: Launch, ranks: int) -> int | Chain:
