@@ -1,0 +1,75 @@
+"""Scheduler policies: how much of what waits a step takes, and whether decodes share it.
+
+Free of the simulator, so that a real server may run the same code.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from simcg.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """One way to fill steps; requests are always taken first come, first served.
+
+    ``mixes``: decodes come first and prefills fill what is left of the chunk (vLLM v1; SGLang
+    with mixed chunks). Otherwise what waits is prefilled before decodes go on, in steps of its
+    own (SGLang's default). ``edges``: rows at which a bucket ends; while more waits than a step
+    takes, its last chunk ends at the largest edge that fits, so that nothing is padded. ():
+    chunks are as long as they can be, as in both engines.
+    """
+
+    name: str
+    mixes: bool
+    edges: tuple[int, ...] = ()
+
+    def room(self, chunk: int, decodes: int) -> int:
+        """Most prefill tokens of a step beside ``decodes`` running requests."""
+        return chunk - decodes if self.mixes else chunk
+
+    def cut(self, tokens: int, decodes: int) -> int:
+        """How many of ``tokens`` prefill tokens to take when more than those wait.
+
+        ``tokens`` itself without edges, or where no bucket is small enough.
+        """
+        beside = decodes if self.mixes else 0
+        at = bisect_right(self.edges, tokens + beside)
+        if not at or self.edges[at - 1] <= beside:
+            return tokens
+        return self.edges[at - 1] - beside
+
+    def ending_at(self, edges: Sequence[int]) -> Policy:
+        """The same policy with chunks that end at bucket edges."""
+        return replace(self, name=f"{self.name}, bucket edges", edges=tuple(sorted(edges)))
+
+
+PREFILL_FIRST = Policy("prefill-first", mixes=False)
+MIXED = Policy("mixed", mixes=True)
+POLICIES = ("prefill-first", "mixed", "bucket-edge", "bucket-edge-mixed")
+
+
+def policy_named(name: str, edges: Sequence[int]) -> Policy:
+    """The policy of that name; ``edges`` are the sizes of the prefill ladder.
+
+    Raises ``InputError`` for a name that there is not.
+    """
+    if name not in POLICIES:
+        raise InputError("policy", "", name, "one of " + ", ".join(POLICIES))
+    plain = MIXED if name.endswith("mixed") else PREFILL_FIRST
+    return plain.ending_at(edges) if name.startswith("bucket-edge") else plain
+
+
+def shortened(chunks: Sequence[int], tokens: int) -> list[int]:
+    """The first ``tokens`` of these chunks: the last ones are cut or left out."""
+    out: list[int] = []
+    for chunk in chunks:
+        take = min(chunk, tokens)
+        if take <= 0:
+            break
+        out.append(take)
+        tokens -= take
+    return out

@@ -1,0 +1,71 @@
+"""The doors: run a configuration on traffic."""
+
+from __future__ import annotations
+
+import numpy as np
+import simpy
+
+from simcg.des.serving.arrivals import Arrivals
+from simcg.des.serving.clock import ServingClock
+from simcg.des.serving.config import ServerConfig
+from simcg.des.serving.policy import Policy
+from simcg.des.serving.result import ServingResult, result_of
+from simcg.des.serving.server import Columns, Limits, LoggedStep, Server
+from simcg.errors import Finding, InputError
+
+WARM_UP = 0.1
+"""Share of the requests whose completion ends the warm-up: what comes before is not counted."""
+
+
+def simulate(  # noqa: PLR0913 - keyword-only beyond three
+    config: ServerConfig,
+    arrivals: Arrivals,
+    seed: int,
+    *,
+    clock: ServingClock | None = None,
+    warm_up: float = WARM_UP,
+    log: list[LoggedStep] | None = None,
+) -> ServingResult:
+    """Serve the requests that ``seed`` draws until all are done.
+
+    ``clock``: that of ``config``, where it is known already. ``log`` is filled with every run of
+    equal steps. Raises ``InputError`` for a request that the KV cache can never hold.
+    """
+    columns, sent = arrivals.columns(seed)
+    clock = config.clock() if clock is None else clock
+    server = serve(clock, config.policy, config.limits, columns, sent, warm_up=warm_up, log=log)
+    offered = arrivals.offered_per_s(np.frombuffer(columns.arrival, dtype=np.int64))
+    return result_of(server, offered)
+
+
+def serve(  # noqa: PLR0913 - what a server is made of
+    clock: ServingClock,
+    policy: Policy,
+    limits: Limits,
+    columns: Columns,
+    sent: int,
+    *,
+    warm_up: float = WARM_UP,
+    log: list[LoggedStep] | None = None,
+) -> Server:
+    """The server when all is done; for clocks that no configuration gives."""
+    _check_lengths(columns, limits)
+    env = simpy.Environment()
+    server = Server(env, clock, policy, limits, columns, sent, log)
+    server.warm_up = int(warm_up * server.count)
+    env.process(server.run())
+    env.run()
+    return server
+
+
+def _check_lengths(columns: Columns, limits: Limits) -> None:
+    capacity = limits.kv_blocks * limits.block_tokens
+    tokens = [p + o - 1 for p, o in zip(columns.prompt, columns.output, strict=True)]
+    longest = max(tokens)
+    if longest > capacity:
+        expected = (
+            f"at most the KV cache of {capacity} tokens: {longest - capacity} more are needed"
+        )
+        raise InputError(
+            f"request {tokens.index(longest)}", "", Finding(f"{longest} tokens"), expected
+        )
