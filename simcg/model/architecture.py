@@ -2,45 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 from simcg.errors import InputError, require
 from simcg.model.ops import DTYPE_BITS, Dtype, stored_bytes
+from simcg.model.parts import Delta, Indexer, Latent, LayerKind
+from simcg.model.weights import BF16, WeightDtypes, weight_parts
+
+__all__ = ["ACTIVATION_BYTES", "Architecture", "LayerKind", "WeightDtypes"]
 
 ACTIVATION_BYTES = 2
 """Activations, the KV cache, norms and biases are 16 bit wide, as engines run these models."""
-
-
-@dataclass(frozen=True, slots=True)
-class LayerKind:
-    """``window``: tokens a row may attend to, None for all; ``moe``: experts instead of dense."""
-
-    window: int | None = None
-    moe: bool = False
-
-    def __post_init__(self) -> None:
-        good = self.window is None or self.window >= 1
-        require(good, "LayerKind", "window", self.window, "an integer >= 1 or None")
-
-
-@dataclass(frozen=True, slots=True)
-class WeightDtypes:
-    """How the matrices of each part are stored; norms and biases are always 16 bit."""
-
-    attention: Dtype = "bf16"
-    mlp: Dtype = "bf16"
-    experts: Dtype = "bf16"
-
-
-@dataclass(frozen=True, slots=True)
-class WeightPart:
-    """``elements`` weights on one rank; ``active`` of them are used for a token."""
-
-    elements: int
-    dtype: Dtype = "bf16"
-    active: Fraction = Fraction(1)
+STATE_BYTES = 4
+"""The state of the gated delta rule is fp32."""
+INDEX_SCALE_BYTES = 4
+"""The indexer caches an fp8 key and its fp32 scale."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +24,15 @@ class Architecture:
     """A decoder of attention and dense or mixture-of-experts layers, as its config.json says.
 
     ``intermediate`` is 0 without dense layers; ``experts``, ``top_k`` and ``moe_intermediate``
-    are 0 without expert layers. ``qkv_bias``, ``o_bias``, ``mlp_bias``, ``router_bias`` and
-    ``expert_bias`` say which products add a bias, ``sinks`` whether each head has a learned
-    sink, ``qk_norm`` whether queries and keys are normalised per head. Embedding, LM head and
-    router are bf16. There are no shared experts in the families that are supported.
+    are 0 without expert layers, ``shared_intermediate`` is the width of the expert that every
+    token uses, ``shared_gate`` whether a gate scales its result. ``qkv_bias``, ``o_bias``,
+    ``mlp_bias``, ``router_bias`` and ``expert_bias`` say which products add a bias (the router's
+    may correct the choice alone), ``sinks`` whether each head has a learned sink, ``qk_norm``
+    whether queries and keys are normalised per head, or, with ``wide_qk_norm``, over all heads of
+    all ranks; ``attention_gate`` whether a gate as wide as the queries scales attention's result.
+    ``latent``, ``indexer`` and ``delta`` are what such layers need; latent layers have as many
+    ``kv_heads`` as ``heads``. Embedding, LM head and router are bf16. Layers that only predict
+    further tokens (MTP) are not part of a step and not counted.
     """
 
     name: str
@@ -75,7 +56,14 @@ class Architecture:
     router_bias: bool = False
     expert_bias: bool = False
     tied_embeddings: bool = False
-    weights: WeightDtypes = WeightDtypes()
+    weights: WeightDtypes = BF16
+    wide_qk_norm: bool = False
+    attention_gate: bool = False
+    shared_intermediate: int = 0
+    shared_gate: bool = False
+    latent: Latent | None = None
+    indexer: Indexer | None = None
+    delta: Delta | None = None
 
     def __post_init__(self) -> None:
         source = f"architecture {self.name}"
@@ -99,6 +87,17 @@ class Architecture:
         if not all(kind.moe for kind in self.layer_kinds):
             good = self.intermediate >= 1
             require(good, source, "intermediate", self.intermediate, ">= 1 for dense layers")
+        mixers = {kind.mixer for kind in self.layer_kinds}
+        for field, users in (
+            ("latent", {"latent", "sparse", "sparse_shared"}),
+            ("indexer", {"sparse", "sparse_shared"}),
+            ("delta", {"linear"}),
+        ):
+            missing = bool(mixers & users) and getattr(self, field) is None
+            require(not missing, source, field, None, "its sizes, as layers need them")
+        first = next((k for k in self.layer_kinds if k.mixer.startswith("sparse")), None)
+        chosen = first is None or first.mixer == "sparse"
+        require(chosen, source, "layers", "sparse_shared", "a sparse layer before the first of it")
 
     @property
     def layers(self) -> int:
@@ -108,7 +107,7 @@ class Architecture:
     @property
     def total_params(self) -> int:
         """All parameters: matrices, biases, norms and sinks, tied embeddings once."""
-        return sum(part.elements for part in self._parts(tp=1))
+        return sum(part.elements for part in weight_parts(self, 1))
 
     @property
     def active_params(self) -> int:
@@ -116,22 +115,69 @@ class Architecture:
 
         The convention of the gpt-oss model card; a lookup reads one row and multiplies nothing.
         """
-        used = sum(part.elements * part.active for part in self._parts(tp=1))
+        used = sum(part.elements * part.active for part in weight_parts(self, 1))
         return int(used) - (0 if self.tied_embeddings else self.vocab * self.hidden)
 
     def weight_bytes(self, tp: int = 1) -> int:
         """Bytes of the weights on one of ``tp`` ranks, without an engine's own padding."""
         self.check_tp(tp)
-        return sum(stored_bytes(part.elements, part.dtype) for part in self._parts(tp))
+        return sum(stored_bytes(part.elements, part.dtype) for part in weight_parts(self, tp))
 
     def kv_bytes_per_token(self, tp: int = 1) -> int:
-        """Bytes of keys and values of one token on one rank, 16 bit, all layers.
+        """Bytes that the caches of one rank grow by with each token of a request, all layers.
 
-        Windowed layers are counted like the others: an engine with a separate pool for them
-        keeps no more than their window.
+        Keys and values of its heads, 16 bit; of latent layers one 16-bit row, on every rank in
+        full, and the fp8 key with its scale of each indexer; of linear layers nothing: see
+        ``state_bytes_per_request``. Windowed layers are counted like the others: an engine with a
+        separate pool for them keeps no more than their window.
         """
         self.check_tp(tp)
-        return self.layers * 2 * self.rank_kv_heads(tp) * self.head_dim * ACTIVATION_BYTES
+        total = 0
+        for kind in self.layer_kinds:
+            if kind.mixer == "heads":
+                total += 2 * self.rank_kv_heads(tp) * self.head_dim * ACTIVATION_BYTES
+            elif kind.mixer != "linear":
+                total += self.need_latent().row * ACTIVATION_BYTES
+            if kind.mixer == "sparse":
+                total += self.need_indexer().head_dim + INDEX_SCALE_BYTES
+        return total
+
+    def state_bytes_per_request(self, tp: int = 1) -> int:
+        """Bytes that linear layers keep for a request on one rank, however long it is.
+
+        The state of each value head in fp32, and the convolution's last inputs in 16 bit.
+        """
+        self.check_tp(tp)
+        layers = sum(kind.mixer == "linear" for kind in self.layer_kinds)
+        if not layers:
+            return 0
+        sizes = self.need_delta()
+        state = sizes.value_heads * sizes.key_dim * sizes.value_dim * STATE_BYTES
+        inputs = sizes.channels * (sizes.conv_width - 1) * ACTIVATION_BYTES
+        return layers * (state + inputs) // tp
+
+    def need_latent(self) -> Latent:
+        """The sizes of latent attention; ``InputError`` in a model without it."""
+        if self.latent is None:
+            raise InputError(self.name, "latent", None, "a model with latent attention")
+        return self.latent
+
+    def need_indexer(self) -> Indexer:
+        """The sizes of the indexer; ``InputError`` in a model without one."""
+        if self.indexer is None:
+            raise InputError(self.name, "indexer", None, "a model with sparse attention")
+        return self.indexer
+
+    def need_delta(self) -> Delta:
+        """The sizes of linear attention; ``InputError`` in a model without it."""
+        if self.delta is None:
+            raise InputError(self.name, "delta", None, "a model with linear attention")
+        return self.delta
+
+    @property
+    def shared_dtype(self) -> Dtype:
+        """How the shared expert is stored."""
+        return self.weights.shared or self.weights.experts
 
     def rank_kv_heads(self, tp: int) -> int:
         """Key-value heads of one rank: a share, or one replicated head if there are too few."""
@@ -142,7 +188,7 @@ class Architecture:
         return -(-self.vocab // tp)
 
     def with_weights(self, dtype: Dtype) -> Architecture:
-        """The same model with attention, dense and expert matrices stored as ``dtype``."""
+        """The same model with attention, dense, expert and shared matrices stored as ``dtype``."""
         known = tuple(name for name in DTYPE_BITS if name != "fp32")
         require(dtype in known, "weight dtype", "", dtype, "one of " + ", ".join(known))
         return replace(self, weights=WeightDtypes(dtype, dtype, dtype))
@@ -155,47 +201,13 @@ class Architecture:
             shares.append((self.intermediate, "intermediate size"))
         if any(kind.moe for kind in self.layer_kinds):
             shares.append((self.moe_intermediate, "experts' intermediate size"))
+            shares.append((self.shared_intermediate, "shared expert's intermediate size"))
+        if self.delta is not None:
+            shares.append((self.delta.key_heads, "key heads of linear attention"))
+            shares.append((self.delta.value_heads, "value heads of linear attention"))
         for size, what in shares:
             if size % tp:
                 raise InputError(self.name, "tp", tp, f"a divisor of {size} ({what})")
         if self.kv_heads % tp and tp % self.kv_heads:
             expected = f"a divisor or a multiple of {self.kv_heads} (key-value heads)"
             raise InputError(self.name, "tp", tp, expected)
-
-    def _parts(self, tp: int) -> list[WeightPart]:
-        """Weights of one rank: column- and row-parallel matrices, the rest replicated."""
-        table = WeightPart(self.rank_vocab(tp) * self.hidden)
-        parts = [table, WeightPart(self.hidden)]
-        if not self.tied_embeddings:
-            parts.append(table)
-        for kind, count in Counter(self.layer_kinds).items():
-            layer = [*self._attention_parts(tp), *(self._moe(tp) if kind.moe else self._mlp(tp))]
-            parts += [replace(part, elements=part.elements * count) for part in layer]
-        return parts
-
-    def _attention_parts(self, tp: int) -> list[WeightPart]:
-        q = self.heads // tp * self.head_dim
-        qkv = q + 2 * self.rank_kv_heads(tp) * self.head_dim
-        small = (
-            2 * self.hidden
-            + 2 * self.head_dim * self.qk_norm
-            + qkv * self.qkv_bias
-            + self.hidden * self.o_bias
-            + self.heads // tp * self.sinks
-        )
-        return [WeightPart(self.hidden * (qkv + q), self.weights.attention), WeightPart(small)]
-
-    def _mlp(self, tp: int) -> list[WeightPart]:
-        width = self.intermediate // tp
-        bias = (2 * width + self.hidden) * self.mlp_bias
-        return [WeightPart(3 * self.hidden * width, self.weights.mlp), WeightPart(bias)]
-
-    def _moe(self, tp: int) -> list[WeightPart]:
-        width = self.moe_intermediate // tp
-        bias = self.experts * (2 * width + self.hidden) * self.expert_bias
-        used = Fraction(self.top_k, self.experts)
-        return [
-            WeightPart(self.experts * (self.hidden + self.router_bias)),
-            WeightPart(self.experts * 3 * self.hidden * width, self.weights.experts, used),
-            WeightPart(bias, active=used),
-        ]

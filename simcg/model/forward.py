@@ -1,4 +1,4 @@
-"""The ops of one prefill forward on one rank, in the order an engine issues them.
+"""The ops of one forward on one rank, in the order an engine issues them.
 
 Kernel counts and in-place updates are our own count from reading how SGLang and vLLM structure
 these layers (fused QKV and gate-up projections, fused add + RMSNorm, in-place rotary, a fused
@@ -8,10 +8,14 @@ or MoE back ends, another version or fused all-reduce kernels launch other numbe
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
+from typing import Literal
 
+from simcg.errors import require
 from simcg.model.architecture import ACTIVATION_BYTES, Architecture, LayerKind
+from simcg.model.delta import delta_attention
+from simcg.model.latent import latent_attention
+from simcg.model.linear import frame, linear, quantize
 from simcg.model.ops import (
     AllReduce,
     Attention,
@@ -22,25 +26,31 @@ from simcg.model.ops import (
     Gemm,
     GroupedGemm,
     Op,
-    OpKind,
     Tensor,
+    activation_dtype,
 )
 
-SCALE_GROUP = 128
-"""Activations are quantised to fp8 with one fp32 scale per token and 128 channels."""
+Phase = Literal["prefill", "decode"]
+PHASES: tuple[Phase, ...] = ("prefill", "decode")
+SHARED_LOCALS = ("shared_gate_up", "shared_activated", "shared_gate")
+"""What the shared expert's function keeps to itself; its result outlives it."""
 
 
-def forward_pass(arch: Architecture, *, tp: int = 1, dtype: Dtype | None = None) -> ForwardPass:
-    """One prefill forward of ``arch`` on one of ``tp`` ranks.
+def forward_pass(
+    arch: Architecture, *, tp: int = 1, dtype: Dtype | None = None, phase: Phase = "prefill"
+) -> ForwardPass:
+    """One forward of ``arch`` on one of ``tp`` ranks.
 
     ``dtype`` stores attention, dense and expert matrices differently from the checkpoint.
-    Layers of one kind are the same tuple. Raises ``InputError`` if ``tp`` does not divide the
-    heads or the intermediate sizes.
+    ``phase``: latent and linear attention run other ops when every request adds one token; steps
+    that mix both run those of prefill. Layers of one kind are the same tuple. Raises
+    ``InputError`` if ``tp`` does not divide the heads or the intermediate sizes.
     """
     arch.check_tp(tp)
+    require(phase in PHASES, arch.name, "phase", phase, "prefill or decode")
     if dtype is not None:
         arch = arch.with_weights(dtype)
-    kinds = {kind: _layer(arch, kind, tp) for kind in dict.fromkeys(arch.layer_kinds)}
+    kinds = {kind: _layer(arch, kind, tp, phase) for kind in dict.fromkeys(arch.layer_kinds)}
     return ForwardPass(
         name=f"{arch.name} tp{tp}",
         head=_head(arch, tp),
@@ -67,14 +77,14 @@ def _head(arch: Architecture, tp: int) -> tuple[Op, ...]:
     return (lookup, *_all_reduce("embedding_all_reduce", arch, tp, ("hidden", "residual")))
 
 
-def _layer(arch: Architecture, kind: LayerKind, tp: int) -> tuple[Op, ...]:
+def _layer(arch: Architecture, kind: LayerKind, tp: int, phase: Phase) -> tuple[Op, ...]:
     feed_forward = _moe(arch, tp) if kind.moe else _mlp(arch, tp)
     return (
         _norm("input_norm", arch),
-        *_frame(_attention(arch, kind, tp)),
+        *_mixer(arch, kind, tp, phase),
         *_all_reduce("attention_all_reduce", arch, tp, ("hidden",)),
         _norm("post_attention_norm", arch),
-        *_frame(feed_forward),
+        *frame(feed_forward, dead=SHARED_LOCALS),
         *_all_reduce("mlp_all_reduce", arch, tp, ("hidden",)),
     )
 
@@ -138,6 +148,16 @@ def _all_reduce(name: str, arch: Architecture, tp: int, reads: tuple[str, ...]) 
     return (Op(name, "collective", shape, 1, reads=reads, writes=()),)
 
 
+def _mixer(arch: Architecture, kind: LayerKind, tp: int, phase: Phase) -> list[Op]:
+    """What mixes the tokens of a layer, from the first norm's result to its own."""
+    decodes = phase == "decode"
+    if kind.mixer == "heads":
+        return frame(_attention(arch, kind, tp))
+    if kind.mixer == "linear":
+        return delta_attention(arch, tp, decodes)
+    return latent_attention(arch, kind.mixer, tp, decodes)
+
+
 def _attention(arch: Architecture, kind: LayerKind, tp: int) -> list[Op]:
     """Norm of queries and keys (2 kernels), rotary, cache write and attention (1 each).
 
@@ -150,8 +170,11 @@ def _attention(arch: Architecture, kind: LayerKind, tp: int) -> list[Op]:
     kv_row = 2 * kv * ACTIVATION_BYTES
     angles = arch.head_dim * 4  # one fp32 row of cosines and sines
     stored = arch.weights.attention
-    ops = _linear("qkv", (arch.hidden, q + 2 * kv), stored, "hidden", "qkv")
-    if arch.qk_norm:
+    gate = q * arch.attention_gate
+    ops = linear("qkv", (arch.hidden, q + gate + 2 * kv), stored, "hidden", "qkv")
+    if arch.wide_qk_norm:
+        ops += _wide_qk_norm(qk_row, tp)
+    elif arch.qk_norm:
         ops.append(Op("qk_norm", "norm", Elementwise(qk_row, qk_row), 2, ("qkv",), ()))
     return [
         *ops,
@@ -166,8 +189,31 @@ def _attention(arch: Architecture, kind: LayerKind, tp: int) -> list[Op]:
             writes=(Tensor("attention_out", q * ACTIVATION_BYTES),),
             is_break=True,
         ),
-        *_linear("o", (q, arch.hidden), stored, "attention_out", "hidden"),
+        *_attention_gate(gate),
+        *linear("o", (q, arch.hidden), stored, "attention_out", "hidden"),
     ]
+
+
+def _wide_qk_norm(row: int, tp: int) -> list[Op]:
+    """Sums of squares over a rank's heads, their all-reduce, the scaling: 3 kernels, 2 alone.
+
+    The sums of queries and keys are two fp32 a token.
+    """
+    sums = (Tensor("square_sums", 8),)
+    ops = [Op("qk_sums", "norm", Elementwise(row, 8), 1, ("qkv",), sums)]
+    if tp > 1:
+        ops.append(Op("qk_all_reduce", "collective", AllReduce(8, tp), 1, ("square_sums",), ()))
+    reads = ("qkv", "square_sums")
+    return [*ops, Op("qk_norm", "norm", Elementwise(row + 8, row), 1, reads, ())]
+
+
+def _attention_gate(width: int) -> list[Op]:
+    """Attention's result times the sigmoid of a gate that the first product computed: 1 kernel."""
+    if not width:
+        return []
+    row = width * ACTIVATION_BYTES
+    shape = Elementwise(2 * row, row)
+    return [Op("attention_gate", "elementwise", shape, 1, ("attention_out", "qkv"), ())]
 
 
 def _mlp(arch: Architecture, tp: int) -> list[Op]:
@@ -176,7 +222,7 @@ def _mlp(arch: Architecture, tp: int) -> list[Op]:
     row = width * ACTIVATION_BYTES
     stored = arch.weights.mlp
     return [
-        *_linear("gate_up", (arch.hidden, 2 * width), stored, "hidden", "gate_up"),
+        *linear("gate_up", (arch.hidden, 2 * width), stored, "hidden", "gate_up"),
         Op(
             "activation",
             "activation",
@@ -185,12 +231,14 @@ def _mlp(arch: Architecture, tp: int) -> list[Op]:
             reads=("gate_up",),
             writes=(Tensor("activated", row),),
         ),
-        *_linear("down", (width, arch.hidden), stored, "activated", "hidden"),
+        *linear("down", (width, arch.hidden), stored, "activated", "hidden"),
     ]
 
 
 def _moe(arch: Architecture, tp: int) -> list[Op]:
     """Router, top-k, sort by expert (2 kernels: count, place), product, activation, product, sum.
+
+    A shared expert comes first, as in a dense layer, and is added to the sum by one kernel.
 
     The two products share one buffer, and the sum goes back into ``hidden``.
     """
@@ -199,9 +247,9 @@ def _moe(arch: Architecture, tp: int) -> list[Op]:
     routes = k * 8  # an int32 expert and an fp32 weight a choice
     logits = arch.experts * ACTIVATION_BYTES
     stored = arch.weights.experts
-    layer = Experts(arch.hidden, width, arch.experts, k, stored, _activations(stored))
+    layer = Experts(arch.hidden, width, arch.experts, k, stored, activation_dtype(stored))
     routed = [
-        *_linear("router", (arch.hidden, arch.experts), "bf16", "hidden", "router_logits"),
+        *linear("router", (arch.hidden, arch.experts), "bf16", "hidden", "router_logits"),
         Op(
             "topk",
             "router",
@@ -250,7 +298,35 @@ def _moe(arch: Architecture, tp: int) -> list[Op]:
         ),
     ]
     chosen = ("router", "topk")  # the rest is what a fused kernel does
-    return [op if op.name in chosen else replace(op, part_of=layer) for op in routed]
+    experts = [op if op.name in chosen else replace(op, part_of=layer) for op in routed]
+    if not arch.shared_intermediate:
+        return experts
+    row = Elementwise(2 * hidden_row, hidden_row)
+    add = Op("shared_add", "elementwise", row, 1, ("hidden", "shared_out"), ())
+    return [*_shared(arch, tp), *experts, add]
+
+
+def _shared(arch: Architecture, tp: int) -> list[Op]:
+    """The expert that every token uses; its gate is a product of width 1, a sigmoid, a scaling."""
+    width, stored = arch.shared_intermediate // tp, arch.shared_dtype
+    row, hidden_row = width * ACTIVATION_BYTES, arch.hidden * ACTIVATION_BYTES
+    ops = [
+        *linear("shared_gate_up", (arch.hidden, 2 * width), stored, "hidden", "shared_gate_up"),
+        Op(
+            "shared_activation",
+            "activation",
+            Elementwise(2 * row, row),
+            kernels=1,
+            reads=("shared_gate_up",),
+            writes=(Tensor("shared_activated", row),),
+        ),
+        *linear("shared_down", (width, arch.hidden), stored, "shared_activated", "shared_out"),
+    ]
+    if arch.shared_gate:
+        shape = Elementwise(hidden_row + 2, hidden_row)
+        scale = Op("shared_scale", "elementwise", shape, 2, ("shared_out", "shared_gate"), ())
+        ops += [*linear("shared_gate", (arch.hidden, 1), "bf16", "hidden", "shared_gate"), scale]
+    return frame(ops)
 
 
 def _grouped(
@@ -263,47 +339,8 @@ def _grouped(
     """A product over the experts, its input quantised first where the weights ask for it."""
     stored, (k, n) = arch.weights.experts, size
     copies = 1 if name == "gate_up" else arch.top_k  # rows are copied per expert on the way in
-    before = _quantize(f"experts_{name}", k, stored, reads[0], copies)
-    shape = GroupedGemm(arch.experts, arch.top_k, k, n, stored, _activations(stored))
+    before = quantize(f"experts_{name}", k, stored, reads[0], copies)
+    shape = GroupedGemm(arch.experts, arch.top_k, k, n, stored, activation_dtype(stored))
     used = tuple(tensor.name for op in before for tensor in op.writes) or reads[:1]
     op = Op(f"experts_{name}", "grouped_gemm", shape, 1, (*used, *reads[1:]), writes)
     return [*before, op]
-
-
-def _linear(name: str, size: tuple[int, int], stored: Dtype, source: str, target: str) -> list[Op]:
-    """A dense product with its bias in the epilogue: 1 kernel, and 1 to quantise its input."""
-    k, n = size
-    before = _quantize(name, k, stored, source, copies=1)
-    reads = tuple(tensor.name for op in before for tensor in op.writes) or (source,)
-    writes = (Tensor(target, n * ACTIVATION_BYTES),)
-    kind: OpKind = "router" if name == "router" else "gemm"
-    return [*before, Op(name, kind, Gemm(k, n, stored, _activations(stored)), 1, reads, writes)]
-
-
-def _activations(stored: Dtype) -> Dtype:
-    """fp8 and nvfp4 products take inputs of that type; mxfp4 weights are widened to bf16."""
-    return stored if stored in ("fp8", "nvfp4") else "bf16"
-
-
-def _quantize(name: str, k: int, stored: Dtype, source: str, copies: int) -> list[Op]:
-    """One kernel that writes ``copies`` rows of k values and their scales for each token."""
-    if _activations(stored) == "bf16":
-        return []
-    row = k + -(-k // SCALE_GROUP) * 4 if stored == "fp8" else -(-k // 2) + -(-k // 16)
-    shape = Elementwise(copies * k * ACTIVATION_BYTES, copies * row)
-    writes = (Tensor(f"{name}_input", copies * row),)
-    return [Op(f"{name}_quantize", "elementwise", shape, 1, (source,), writes)]
-
-
-def _frame(ops: Iterable[Op], argument: str = "hidden") -> list[Op]:
-    """Ops issued from one function of an engine: its argument and locals live until it returns.
-
-    Quantised inputs are locals of the product that uses them and die with it.
-    """
-    out: list[Op] = []
-    local = [argument]
-    for op in ops:
-        out.append(replace(op, holds=tuple(name for name in local if name not in op.reads)))
-        if op.kind != "elementwise":
-            local += [tensor.name for tensor in op.writes]
-    return out

@@ -145,8 +145,8 @@ def test_llama_layer_bytes_and_shapes_are_as_computed_by_hand() -> None:
 
 
 def test_moe_layer_bytes_and_shapes_are_as_computed_by_hand() -> None:
-    """The experts of one fp8 Qwen3-30B-A3B layer on eight ranks: 8 of 128, 96 wide."""
-    fp = forward_pass(architecture_named("qwen3-30b-a3b"), tp=8, dtype="fp8")
+    """The experts of one fp8_block Qwen3-30B-A3B layer on eight ranks: 8 of 128, 96 wide."""
+    fp = forward_pass(architecture_named("qwen3-30b-a3b"), tp=8, dtype="fp8_block")
     names = [op.name for op in fp.layers[0]]
     experts = fp.layers[0][names.index("router") : names.index("mlp_all_reduce")]
     expected = {
@@ -154,10 +154,10 @@ def test_moe_layer_bytes_and_shapes_are_as_computed_by_hand() -> None:
         "topk": Elementwise(256, 64),
         "moe_sort": Elementwise(64, 32),
         "experts_gate_up_quantize": Elementwise(4096, 2048 + 16 * 4),
-        "experts_gate_up": GroupedGemm(128, 8, 2048, 192, "fp8", "fp8"),
+        "experts_gate_up": GroupedGemm(128, 8, 2048, 192, "fp8_block", "fp8"),
         "activation": Elementwise(8 * 384, 8 * 192),
         "experts_down_quantize": Elementwise(8 * 192, 8 * (96 + 4)),
-        "experts_down": GroupedGemm(128, 8, 96, 2048, "fp8", "fp8"),
+        "experts_down": GroupedGemm(128, 8, 96, 2048, "fp8_block", "fp8"),
         "moe_combine": Elementwise(8 * 4096, 4096),
     }
     assert {op.name: op.shape for op in experts} == expected
