@@ -31,9 +31,8 @@ class Ran:
     """What a step gave and took.
 
     ``tokens``: of each part the likeliest token behind its last. ``bucket``: the captured tokens,
-    0 where it ran eager. In ns: ``plan_ns`` rewriting the static inputs, ``host_ns`` issuing the
-    step, ``step_ns`` from its first launch until the host has the tokens, ``device_ns`` the
-    device's share of that.
+    0 where it ran eager. In ns: ``plan_ns`` rewriting the static inputs, ``host_ns`` issuing all
+    of it, ``device_ns`` the device's time from its start to the end of the logits.
     """
 
     tokens: list[int]
@@ -41,7 +40,6 @@ class Ran:
     plan_ns: int
     host_ns: int
     device_ns: int
-    step_ns: int
 
 
 class ServedModel:
@@ -65,18 +63,17 @@ class ServedModel:
         hidden = runner.runner.run(planned)
         with torch.inference_mode():
             rows = hidden if last is None else hidden.index_select(0, last)
-            chosen = self._decoder.logits(rows).argmax(1)
-        self._watch.end()
+            logits = self._decoder.logits(rows)
+            self._watch.end()
+            chosen = logits.argmax(1)
         issued = time.perf_counter_ns()
         tokens: list[int] = chosen.tolist()  # waits for the device
-        end = time.perf_counter_ns()
         return Ran(
             tokens=tokens,
             bucket=planned.bucket.num_tokens if planned.bucket else 0,
             plan_ns=start - begin,
             host_ns=issued - start,
             device_ns=self._watch.ns(),
-            step_ns=end - start,
         )
 
     def _last_rows(self, lengths: Sequence[int]) -> torch.Tensor | None:

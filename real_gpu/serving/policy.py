@@ -29,15 +29,17 @@ class Choice:
         return not self.prefill and not self.decodes
 
 
-def choose(policy: Policy, chunk: int, left: Sequence[int], decoding: int) -> Choice:
+def choose(
+    policy: Policy, chunk: int, left: Sequence[int], decoding: int, more: bool = False
+) -> Choice:
     """The step that a policy takes.
 
     ``left``: prompt tokens that are not computed yet, of the requests that have a place, in order
-    of arrival; ``decoding``: requests that decode.
+    of arrival; ``decoding``: requests that decode; ``more``: others wait for a place.
     """
     waiting, room = sum(left), policy.room(chunk, decoding)
     tokens = min(waiting, room)
-    if tokens < waiting:
+    if tokens > 0 and (tokens < waiting or more):
         tokens = policy.cut(tokens, decoding)
     prefill = tuple(shortened(left, tokens))
     return Choice(prefill, decoding if policy.mixes or not prefill else 0)

@@ -93,10 +93,12 @@ class _Run:
     def _choose(self) -> Choice:
         """The policy's answer to what waits, as far as there are places, and to what decodes."""
         first = len(self._sessions)
-        candidates = self._asked[first : min(self._arrived, first + len(self._places))]
+        placed = min(self._arrived, first + len(self._places))
+        candidates = self._asked[first:placed]
         left = [session.left for session in self._prefilling]
         left += [len(one.prompt) for one in candidates]
-        return choose(self._policy, self._limits.chunk, left, len(self._decoding))
+        more = placed < self._arrived
+        return choose(self._policy, self._limits.chunk, left, len(self._decoding), more)
 
     def _step(self, choice: Choice, now: int, clock: WallClock) -> int:
         """Run it; returns the time at which its tokens are handed out."""

@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from simcg.backend import BackendName
 from simcg.batch import Batch
+from simcg.des.serving.policy import POLICIES
 from simcg.ladder import AdmissionRule, Ladder
 from simcg.model.architecture import Architecture
 
@@ -184,10 +185,15 @@ class LadderLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="l
     @property
     def rule(self) -> AdmissionRule:
         """The admission rule."""
-        from fractions import Fraction  # noqa: PLC0415  # slow to import, and seldom needed
+        return _rule(self.max_ratio, self.eager_ranges)
 
-        ratio = None if self.max_ratio is None else Fraction(*self.max_ratio)
-        return AdmissionRule(ratio, self.eager_ranges)
+
+def _rule(
+    max_ratio: tuple[int, int] | None, eager_ranges: tuple[tuple[int, int], ...] = ()
+) -> AdmissionRule:
+    from fractions import Fraction  # noqa: PLC0415  # slow to import, and seldom needed
+
+    return AdmissionRule(None if max_ratio is None else Fraction(*max_ratio), eager_ranges)
 
 
 class Timed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -249,7 +255,7 @@ class ServingLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="
     run: Size
     model: str
     trace: str
-    policy: Literal["prefill-first", "mixed", "bucket-edge", "bucket-edge-mixed"]
+    policy: str
     prefill_sizes: tuple[Count, ...]
     max_ratio: tuple[Count, Count] | None
     decode_sizes: tuple[Count, ...]
@@ -257,6 +263,18 @@ class ServingLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="
     running: Count
     longest: Count
     utilisation: Annotated[float, Meta(gt=0, le=10)] | None = None
+
+    def __post_init__(self) -> None:
+        if self.policy not in POLICIES:
+            raise ValueError(f"policy must be one of {', '.join(POLICIES)}, not {self.policy}")
+        for sizes in (self.prefill_sizes, self.decode_sizes):
+            Ladder.of(sizes)
+        _ = self.rule
+
+    @property
+    def rule(self) -> AdmissionRule:
+        """The admission rule of steps with prompts."""
+        return _rule(self.max_ratio)
 
 
 class ServingRequest(
@@ -280,9 +298,9 @@ class ServingStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="
     """A step of the server: ``prefills`` requests compute ``tokens`` prompt tokens that attend to
     ``pairs`` keys, ``decodes`` requests add a token each and attend to ``keys`` keys.
 
-    ``start_ns``: when it was chosen; ``end_ns``: when its tokens were handed out. ``plan_ns``:
-    rewriting the static inputs; ``host_ns``: issuing it; ``step_ns``: from its first launch until
-    the host has the tokens; ``device_ns``: of the GPU in that.
+    ``start_ns``: when it was chosen; ``end_ns``: when its tokens were handed out. In that,
+    ``plan_ns``: rewriting the static inputs; ``host_ns``: issuing it all; ``device_ns``: the GPU's
+    time from its start on the step to the end of the logits.
     """
 
     run: Size
@@ -297,15 +315,14 @@ class ServingStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="
     plan_ns: Ns
     host_ns: Ns
     device_ns: Ns
-    step_ns: Ns
 
     def __post_init__(self) -> None:
         if not self.prefills <= self.tokens <= self.pairs or not self.decodes <= self.keys:
             raise ValueError("prefills, tokens and pairs, and decodes and keys must ascend")
         if (self.prefills == 0) != (self.tokens == 0) or self.prefills + self.decodes == 0:
             raise ValueError("a step must have requests, and tokens where it has prefills")
-        if self.start_ns + self.step_ns > self.end_ns:
-            raise ValueError(f"end_ns {self.end_ns} must not be before its tokens are there")
+        if self.start_ns + self.device_ns > self.end_ns:
+            raise ValueError(f"end_ns {self.end_ns} must not be before the device is done")
 
     @property
     def kind(self) -> Literal["prefill", "decode", "mixed"]:
@@ -316,8 +333,8 @@ class ServingStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="
 
     @property
     def overhead_ns(self) -> int:
-        """What the server took beside the step itself."""
-        return self.end_ns - self.start_ns - self.step_ns
+        """What the server took beside the forward: planning, sampling, and all its own."""
+        return self.end_ns - self.start_ns - self.device_ns
 
 
 Line = (
