@@ -79,16 +79,17 @@ class Allocator:
     """Serves blocks from segments; ``capacity``: most bytes to reserve, None for no limit.
 
     Free blocks are kept by pool, stream and size class, and are used by no other.
-    ``segments``: every segment that was reserved (True) or returned (False), in that order.
+    ``usage``: of all pools together.  ``segments``: every segment that was reserved (True) or
+    returned (False), in that order.
     """
 
     def __init__(self, capacity: int | None = None) -> None:
         good = capacity is None or capacity >= 0
         require(good, "Allocator", "capacity", capacity, "bytes >= 0 or None")
         self.capacity = capacity
-        self.usage: dict[int, Usage] = {}
-        self.reserved = 0
+        self.usage = Usage()
         self.segments: list[tuple[Segment, bool]] = []
+        self._pools: dict[int, Usage] = {}
         self._in_use: dict[int, Block] = {}
         self._free: dict[tuple[int, int, bool], list[tuple[int, int]]] = {}
         self._free_blocks: dict[int, Block] = {}
@@ -142,8 +143,8 @@ class Allocator:
         return self._in_use[address].nbytes
 
     def of_pool(self, pool: int) -> Usage:
-        """What one pool holds."""
-        return self.usage.get(pool, Usage())
+        """What one pool holds: one object a pool, which follows it."""
+        return self._pools.setdefault(pool, Usage())
 
     def _best_fit(self, size: int, key: tuple[int, int, bool]) -> Block | None:
         """The smallest free block that is large enough, the lowest of equal ones."""
@@ -157,10 +158,10 @@ class Allocator:
 
     def _reserve(self, size: int, pool: int, stream: int) -> Block:
         nbytes = segment_bytes(size)
-        if self.capacity is not None and self.reserved + nbytes > self.capacity:
+        if self.capacity is not None and self.usage.reserved + nbytes > self.capacity:
             if pool == ORDINARY:
                 self.release_cached()  # a recording cannot
-            free = self.capacity - self.reserved
+            free = self.capacity - self.usage.reserved
             if nbytes > free:
                 raise OutOfMemoryError(nbytes, free, self.capacity)
         segment = Segment(self._next_address, nbytes, pool, stream, size <= SMALL)
@@ -192,13 +193,13 @@ class Allocator:
             self._count(block, split=-block.nbytes)
 
     def _reserved(self, segment: Segment, nbytes: int) -> None:
-        self.reserved += nbytes
-        self.usage.setdefault(segment.pool, Usage()).reserved += nbytes
+        self.usage.reserved += nbytes
+        self.of_pool(segment.pool).reserved += nbytes
 
     def _count(self, block: Block, allocated: int = 0, split: int = 0) -> None:
-        now = self.usage[block.segment.pool]
-        now.allocated += allocated
-        now.inactive_split += split
+        for usage in (self.usage, self._pools[block.segment.pool]):
+            usage.allocated += allocated
+            usage.inactive_split += split
 
 
 def rounded(nbytes: int) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from simcg.arrays import Ints
-from simcg.des.memory.allocator import Allocator, Segment, Usage
+from simcg.des.memory.allocator import Allocator, Segment
 from simcg.des.memory.trace import GRAPHS, Event, Trace
 from simcg.errors import SimcgError
 
@@ -53,15 +53,18 @@ def play(trace: Trace, allocator: Allocator | None = None) -> Played:
     memory = Allocator() if allocator is None else allocator
     placements: list[Placement] = []
     log: list[tuple[Segment, bool, int]] = []
-    whole: list[tuple[int, int, int]] = []
-    graphs: list[tuple[int, int, int]] = []
+    rows: list[tuple[int, ...]] = []
+    both = (memory.usage, memory.of_pool(GRAPHS))
     for index, event in enumerate(trace.events):
         seen = len(memory.segments)
         _apply(event, memory, placements)
-        log += [(segment, came, index) for segment, came in memory.segments[seen:]]
-        whole.append(_sum(memory))
-        graphs.append(_row(memory.of_pool(GRAPHS)))
-    return Played(tuple(placements), _lives(log), _columns(whole), _columns(graphs))
+        if len(memory.segments) > seen:
+            log += [(segment, came, index) for segment, came in memory.segments[seen:]]
+        rows.append(tuple(n for u in both for n in (u.reserved, u.allocated, u.inactive_split)))
+    table = np.array(rows, dtype=np.int64).reshape(-1, 6)
+    return Played(
+        tuple(placements), _lives(log), Columns(*table[:, :3].T), Columns(*table[:, 3:].T)
+    )
 
 
 def _apply(event: Event, memory: Allocator, placements: list[Placement]) -> None:
@@ -75,20 +78,6 @@ def _apply(event: Event, memory: Allocator, placements: list[Placement]) -> None
             memory.release(placements[event.tensor].address)
         case "release_cached":
             memory.release_cached()
-
-
-def _row(usage: Usage) -> tuple[int, int, int]:
-    return usage.reserved, usage.allocated, usage.inactive_split
-
-
-def _sum(memory: Allocator) -> tuple[int, int, int]:
-    rows = [_row(usage) for usage in memory.usage.values()]
-    return (sum(r[0] for r in rows), sum(r[1] for r in rows), sum(r[2] for r in rows))
-
-
-def _columns(rows: list[tuple[int, int, int]]) -> Columns:
-    table = np.array(rows, dtype=np.int64).reshape(-1, 3)
-    return Columns(table[:, 0], table[:, 1], table[:, 2])
 
 
 def _lives(log: list[tuple[Segment, bool, int]]) -> tuple[SegmentLife, ...]:
