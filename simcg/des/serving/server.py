@@ -11,14 +11,15 @@ from array import array
 from collections import deque
 from collections.abc import Generator
 from heapq import heappop, heappush
-from typing import NamedTuple
-
-import simpy
+from typing import TYPE_CHECKING, NamedTuple
 
 from simcg.des.serving.clock import ServingClock
 from simcg.des.serving.lines import TICK_BITS
 from simcg.des.serving.policy import Policy, shortened
 from simcg.des.serving.tally import Tally
+
+if TYPE_CHECKING:
+    import simpy
 
 NEVER = 1 << 62
 _INDEX_BITS = 32

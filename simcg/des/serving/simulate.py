@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import simpy
 
 from simcg.des.serving.arrivals import Arrivals
 from simcg.des.serving.clock import ServingClock
@@ -49,6 +48,8 @@ def serve(  # noqa: PLR0913 - what a server is made of
     log: list[LoggedStep] | None = None,
 ) -> Server:
     """The server when all is done; for clocks that no configuration gives."""
+    import simpy  # noqa: PLC0415  # a real server that asks for a policy does without
+
     _check_lengths(columns, limits)
     env = simpy.Environment()
     server = Server(env, clock, policy, limits, columns, sent, log)
