@@ -9,11 +9,11 @@ import click
 
 from simcg.cli.child import check_output, require_torch, run_child
 from simcg.cli.options import Sizes
-from simcg.des.serving.policy import POLICIES
 from simcg.errors import require
 
 WORKS_WITHOUT = "all other subcommands work without (validate on committed runs too)"
 SECTIONS = ("matrix", "correctness", "peers", "decisions", "serving")
+POLICIES = ("prefill-first", "mixed", "bucket-edge", "bucket-edge-mixed")
 
 DEBUG_GRAPH = "debug-graph"
 
