@@ -12,12 +12,14 @@ PRECISIONS = ("bf16", "fp8", "fp4")
 class Point:
     """One row of ``silicon_sample.csv`` of the package aiconfigurator-core (0.12.0, Apache-2.0).
 
+    ``source``: the collection that the package has it from.
     ``mode``: ``agg`` (prefill and decode on the same GPUs) or ``disagg``. ``isl``, ``osl``: prompt
     and output tokens. ``concurrency``: requests that the client keeps in flight (the table's
     ``batch_size``). Absent sizes of parallelism are 1.
     """
 
     id: str
+    source: str
     framework: str
     version: str
     model: str
