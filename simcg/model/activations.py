@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate, groupby
 
 import numpy as np
 
@@ -76,35 +77,70 @@ def peak_activation_row_bytes(fp: ForwardPass, rows: Rows = "tokens") -> int:
 
 
 def peak_activation_bytes(fp: ForwardPass, tokens: int, requests: int = 1) -> int:
-    """The most bytes alive at once in one eager forward of that many tokens and requests."""
+    """The most bytes alive at once in one eager forward of that many tokens and requests.
+
+    What has a row for each token and key counts as for one prompt without cached context.
+    """
     return int(peak_activation_curve(fp, np.array([tokens], dtype=np.int64), requests)[0])
 
 
 def peak_activation_curve(fp: ForwardPass, tokens: Ints, requests: int = 1) -> Ints:
     """``peak_activation_bytes`` for each of several token counts, from one look at lifetimes."""
-    alive = set(zip(live_row_bytes(fp), live_row_bytes(fp, "requests"), strict=True))
-    by_op = [tokens * by_token + requests * by_request for by_token, by_request in alive]
+    kinds = (live_row_bytes(fp, rows) for rows in ("tokens", "requests", "pairs"))
+    alive = set(zip(*kinds, strict=True))
+    by_op = [
+        tokens * (by_token + tokens * by_pair) + requests * by_request
+        for by_token, by_request, by_pair in alive
+    ]
     out: Ints = np.max(by_op, axis=0)
     return out
+
+
+def break_peak_bytes(fp: ForwardPass, tokens: int, requests: int = 1) -> int:
+    """The most bytes alive at once of what breaks allocate for themselves.
+
+    They stay eager allocations where everything else is captured: tensors that are written and
+    last used inside one run of breaks.
+    """
+    runs = _break_runs(fp)
+    change = [0] * (len(fp.ops) + 1)
+    for life in lifetimes(fp):
+        if any(life.written in run and life.last_held in run for run in runs):
+            size = life.tensor.nbytes(tokens, requests)
+            change[life.written] += size
+            change[life.last_held + 1] -= size
+    return max(accumulate(change))
 
 
 def boundary_row_bytes(fp: ForwardPass) -> tuple[int, ...]:
     """Bytes a token row of the tensors that cross the breaks of each layer.
 
-    A tensor crosses a break if it was written before it and is read by it or later; what the
-    break itself writes counts too. A tensor that crosses several breaks (the residual) counts
-    once in each layer that it crosses. Layers without a break give 0.
+    Breaks that follow each other are one. A tensor crosses it if the break or anything after it
+    reads what was written before, or if what the break wrote is read after it. A tensor that
+    crosses several breaks (the residual) counts once in each layer that it crosses. Layers
+    without a break give 0.
     """
     lives = [life for life in lifetimes(fp) if life.tensor.rows == "tokens"]
-    out, index = [], len(fp.head)
+    runs, out, index = _break_runs(fp), [], len(fp.head)
     for layer in fp.layers:
-        breaks = [i for i, op in enumerate(layer, index) if op.is_break]
-        out.append(
-            sum(
-                life.tensor.row_bytes
-                for life in lives
-                if any(life.written == b or life.written < b <= life.last_read for b in breaks)
-            )
-        )
+        own = [run for run in runs if index <= run.start < index + len(layer)]
+        crossing = (life for life in lives if any(_crosses(life, run) for run in own))
+        out.append(sum(life.tensor.row_bytes for life in crossing))
         index += len(layer)
     return tuple(out)
+
+
+def _crosses(life: Lifetime, run: range) -> bool:
+    before = life.written < run.start <= life.last_read
+    return before or (life.written in run and life.last_read not in run)
+
+
+def _break_runs(fp: ForwardPass) -> list[range]:
+    """Indices of the breaks, those that follow each other in one range."""
+    runs, index = [], 0
+    for is_break, group in groupby(op.is_break for op in fp.ops):
+        length = len(list(group))
+        if is_break:
+            runs.append(range(index, index + length))
+        index += length
+    return runs

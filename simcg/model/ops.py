@@ -225,6 +225,14 @@ class Tensor:
     row_bytes: int
     rows: Rows = "tokens"
 
+    def nbytes(self, tokens: int, requests: int, keys: int | None = None) -> int:
+        """Its size in a step of so many tokens and requests.
+
+        ``keys``: what each token may see; None is one prompt of ``tokens`` without cached context.
+        """
+        pairs = tokens * (tokens if keys is None else keys)
+        return self.row_bytes * {"tokens": tokens, "requests": requests, "pairs": pairs}[self.rows]
+
 
 @dataclass(frozen=True, slots=True)
 class Op:
