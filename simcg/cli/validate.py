@@ -43,7 +43,7 @@ def command(
         notify("predicting")
         result = validate(many, load_profile(hardware))
         nothing = Finding("nothing that a stated limit is about")
-        expected = "steps, captures, memory, equalities, peers or decisions of a GPU, or bits"
+        expected = "steps, captures, memory, peers, decisions or serving of a GPU, or bits"
         require(bool(result.checks), ", ".join(runs), "", nothing, expected)
         if plot is not None:
             from simcg.report.validation_plot import plot_validation  # noqa: PLC0415
@@ -91,6 +91,11 @@ def _print(result: Validation, with_cells: bool) -> None:
     if result.decisions:
         out.print("decisions on sampled steps", style="bold")
         out.print(report.decisions_table(result.decisions))
+        out.print()
+    if result.serving:
+        out.print(report.serving_table(result.serving))
+        out.print()
+        out.print(report.served_steps_table(result.serving))
         out.print()
     if result.checks:
         out.print(report.checks_table(result.checks))

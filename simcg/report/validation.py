@@ -15,6 +15,7 @@ from simcg.runs.decide import Decision
 from simcg.runs.limits import Check
 from simcg.runs.order import Order
 from simcg.runs.schema import PeerCell
+from simcg.runs.serving import FIGURES, ServingComparison
 from simcg.runs.validation import Validation
 
 BYTES = ("graph pool", "eager peak", "graph memory")
@@ -116,6 +117,38 @@ def peers_table(peers: Sequence[PeerCell]) -> Table:
     )  # fmt: skip
 
 
+def serving_table(found: Sequence[ServingComparison]) -> Table:
+    """Latencies of served traces, measured and simulated."""
+    return plain_table(
+        ("served", "policy", "load", "a second", "figure", "measured ms", "simulated ms", "diff"),
+        [
+            (
+                one.run.line.trace, one.run.line.policy, f"{one.run.line.utilisation:g}",
+                f"{one.run.rate:.2f}", name, f"{one.run.figures[name] / 1e6:.2f}",
+                f"{one.simulated[name] / 1e6:.2f}", f"{100 * one.error(name):+.1f}%",
+            )
+            for one in found
+            for name in FIGURES
+        ],
+    )  # fmt: skip
+
+
+def served_steps_table(found: Sequence[ServingComparison]) -> Table:
+    """The forwards of the steps that ran beside their prices, and what ran beside them."""
+    return plain_table(
+        ("served steps", "load", "steps", "median", "p95", "bias", "beside us", "taken us"),
+        [
+            (
+                step.kind, f"{one.run.line.utilisation:g}", str(step.count), percent(step.median),
+                percent(step.p95), f"{100 * step.bias:+.1f}%", f"{step.overhead_ns / 1e3:.0f}",
+                f"{one.step_overhead_ns / 1e3:.0f}",
+            )
+            for one in found
+            for step in one.steps
+        ],
+    )  # fmt: skip
+
+
 def checks_table(checks: Sequence[Check]) -> Table:
     """The stated limits."""
     table = plain_table(
@@ -141,6 +174,22 @@ def validation_json(result: Validation) -> dict[str, Any]:
         "cells": [{**asdict(cell), "error": cell.error} for cell in result.comparison.cells],
         "decisions": [asdict(one) for one in result.decisions],
         "orders": [asdict(one) for one in result.orders],
+        "serving": [_serving_json(one) for one in result.serving],
+    }
+
+
+def _serving_json(one: ServingComparison) -> dict[str, Any]:
+    line = one.run.line
+    return {
+        "file": one.source,
+        **{name: getattr(line, name) for name in ("run", "model", "trace", "policy")},
+        "utilisation": line.utilisation,
+        "requests": len(one.run.requests),
+        "requests_per_s": one.run.rate,
+        "step_overhead_ns": one.step_overhead_ns,
+        "measured_ns": one.run.figures,
+        "simulated_ns": one.simulated,
+        "steps": [asdict(step) for step in one.steps],
     }
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from simcg.runs.compare import Errors, Group
 from simcg.runs.decide import Decision
 from simcg.runs.schema import EqualityCell, InvarianceCell, MemoryCell, PeerCell, StepCell
+from simcg.runs.serving import ServingComparison
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,10 @@ GAIN_ERROR = 0.02
 """Most difference of the predicted and the measured gain."""
 ERROR_RATIO = 1.5
 """Most error of a replay against fp32 over eager's own, where they are not bit-equal."""
+
+SERVED = {"ttft p50": 0.05, "ttft p99": 0.10}
+"""Most error of a served trace's figures by simulation, up to ``MOST_UTILISATION``."""
+MOST_UTILISATION = 0.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,3 +182,17 @@ def decision_checks(found: Sequence[Decision]) -> list[Check]:
             limit += f", {FEWEST_STEPS} steps"
         out.append(Check(what, measured, limit, enough and not (beaten or missing or off)))
     return out
+
+
+def serving_checks(found: Sequence[ServingComparison]) -> list[Check]:
+    """The first token of a served trace, simulated."""
+    return [
+        Check(
+            f"served {one.run.line.model}, utilisation {one.run.line.utilisation:g}, {name}",
+            f"{100 * one.error(name):+.1f}%", f"within {100 * most:.0f}%",
+            abs(one.error(name)) <= most,
+        )
+        for one in found
+        for name, most in SERVED.items()
+        if (one.run.line.utilisation or 0.0) <= MOST_UTILISATION
+    ]  # fmt: skip

@@ -19,10 +19,12 @@ from simcg.runs.limits import (
     error_checks,
     peer_checks,
     pool_checks,
+    serving_checks,
 )
 from simcg.runs.order import Order, orders
 from simcg.runs.read import Runs, join
 from simcg.runs.schema import EqualityCell, InvarianceCell, MemoryCell, PeerCell, StepCell
+from simcg.runs.serving import ServingComparison, compare_serving, served_runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,7 @@ class Validation:
     comparison: Comparison
     decisions: tuple[Decision, ...]
     orders: tuple[Order, ...]
+    serving: tuple[ServingComparison, ...]
     checks: tuple[Check, ...]
 
     @property
@@ -69,6 +72,9 @@ def validate(many: Sequence[Runs], profile: HardwareProfile) -> Validation:
     compared = compare(gpu, profile)
     found = [one for runs in gpu for one in decisions(runs, profile)]
     order = orders(join(gpu, StepCell))
+    for runs in many:
+        served_runs(runs)  # rows that belong to nothing are wrong on any device
+    serving = [one for runs in gpu for one in compare_serving(runs, profile)]
     checks = [
         *accuracy_checks(compared.errors),
         *bit_checks(join(many, StepCell), join(many, EqualityCell), join(many, PeerCell)),
@@ -76,9 +82,12 @@ def validate(many: Sequence[Runs], profile: HardwareProfile) -> Validation:
         *pool_checks(join(gpu, MemoryCell)),
         *peer_checks(join(gpu, PeerCell)),
         *decision_checks(found),
+        *serving_checks(serving),
     ]
     if any(one.launch_bound for one in order):
         bad = [f"{o.model} {o.faster} over {o.slower}" for o in order if not o.holds]
         text = "; ".join(bad) or "as expected"
         checks.append(Check("order of speed where launch-bound", text, "as expected", not bad))
-    return Validation(tuple(many), profile, compared, tuple(found), tuple(order), tuple(checks))
+    return Validation(
+        tuple(many), profile, compared, tuple(found), tuple(order), tuple(serving), tuple(checks)
+    )
