@@ -1,0 +1,101 @@
+"""``simcg reproduce``: published results beside simulated ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+from rich.table import Table
+
+from simcg.cli.options import json_option
+from simcg.cli.show import console, print_json, stages
+
+if TYPE_CHECKING:
+    from simcg.reproduce.outcome import Reproduction
+
+
+@click.command("reproduce")
+@click.argument("section", type=click.Choice(["published"]), default="published")
+@click.option("--row", metavar="ID", help="One published value, or a group of them such as M2.")
+@json_option
+def command(section: str, row: str | None, as_json: bool) -> None:
+    """Published results beside simulated ones: errors, parameters and their leverage.
+
+    A handful of host and memory costs is fitted to seven published values; all others are
+    predictions. The exit code is 0 whether or not the targets are met: the last line says which.
+
+    \b
+    Example:
+      simcg reproduce
+      simcg reproduce --row M2
+    """
+    del section  # others will follow
+    from simcg.reproduce.outcome import reproduce  # noqa: PLC0415  # only here
+    from simcg.reproduce.published import matching, published_rows  # noqa: PLC0415
+
+    wanted = matching(row, tuple(r.id for r in published_rows())) if row else ()
+    with stages() as notify:
+        notify("fitting and simulating")
+        result = reproduce()
+    if as_json:
+        _print_json(result, wanted)
+    elif wanted:
+        _print_rows(result, wanted)
+    else:
+        _print_all(result)
+
+
+def _print_json(result: Reproduction, wanted: tuple[str, ...]) -> None:
+    from simcg.report.reproduction import outcome_json, reproduction_json  # noqa: PLC0415
+    from simcg.reproduce.facts import facts  # noqa: PLC0415
+
+    if not wanted:
+        print_json(reproduction_json(result, facts(result)))
+        return
+    chosen = [o for o in result.outcomes if o.published.id in wanted]
+    print_json([outcome_json(outcome) for outcome in chosen])
+
+
+def _print_rows(result: Reproduction, wanted: tuple[str, ...]) -> None:
+    from simcg.report import reproduction as tables  # noqa: PLC0415  # JSON does not need it
+
+    out = console()
+    chosen = [o for o in result.outcomes if o.published.id in wanted]
+    out.print(tables.outcome_table(chosen))
+    out.print()
+    for source in dict.fromkeys((o.published.source, o.published.setup) for o in chosen):
+        out.print(": ".join(part for part in source if part))
+    if any(o.sensitivity for o in chosen):
+        out.print()
+        out.print(tables.sensitivity_table(o for o in chosen if o.simulated is not None))
+    if any(o.note for o in chosen):
+        out.print()
+        out.print(tables.notes_table(chosen))
+
+
+def _print_all(result: Reproduction) -> None:
+    from simcg.report import reproduction as tables  # noqa: PLC0415  # JSON does not need it
+    from simcg.reproduce.facts import facts  # noqa: PLC0415
+
+    fitted, predicted = result.of_kind("fitted"), result.of_kind("predicted")
+    missed = [o for o in predicted if o.note]
+    left_out = (*result.of_kind("not simulated"), *result.of_kind("input"))
+    sections: tuple[tuple[str, Table], ...] = (
+        ("Published values", tables.outcome_table((*fitted, *predicted))),
+        ("Why predictions miss", tables.notes_table(missed)),
+        ("Fitted parameters", tables.parameter_table(result.fit)),
+        ("d log prediction / d log parameter", tables.sensitivity_table(predicted)),
+        ("Shape", tables.facts_table(facts(result))),
+        ("Not simulated", tables.notes_table(left_out)),
+        (
+            "Draft chart (dropped by its authors; it disagrees with R1-R3 by 4.5 %): nothing is "
+            "fitted to it",
+            tables.outcome_table(result.of_kind("draft")),
+        ),
+    )
+    out = console()
+    for title, table in sections:
+        out.print(f"[bold]{title}[/bold]")
+        out.print(table)
+        out.print()
+    out.print(tables.targets_line(result))

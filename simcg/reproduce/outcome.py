@@ -1,0 +1,118 @@
+"""The reproduction: every published value beside its simulation, its error and what it rests on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Literal
+
+from simcg.reproduce.cases import CAUSES, FITTED, INPUTS, NOT_SIMULATED, Simulation, cases
+from simcg.reproduce.fit import Fit, fit
+from simcg.reproduce.parameters import BOUNDS, Parameters
+from simcg.reproduce.published import Published, published_rows
+from simcg.reproduce.simulator import Simulator
+
+Kind = Literal["fitted", "predicted", "draft", "input", "not simulated"]
+
+FITTED_LIMIT = 0.03
+PREDICTED_MEDIAN_LIMIT = 0.08
+PREDICTED_WORST_LIMIT = 0.20
+NUDGE = 0.10
+"""Sensitivities are logarithmic differences to parameters that much larger."""
+NOTICED = 0.005
+"""A value rests on a parameter if 1 % of it changes the value by this share of 1 %."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One published value. ``error``: relative, None without simulation.
+
+    ``sensitivity``: d log simulated / d log parameter by parameter, where noticeable.
+    ``note``: why the value is missed by more than the median target, or why it is not simulated.
+    """
+
+    published: Published
+    kind: Kind
+    simulated: float | None = None
+    error: float | None = None
+    sensitivity: tuple[tuple[str, float], ...] = ()
+    note: str = ""
+
+    @property
+    def rests_on(self) -> tuple[str, ...]:
+        """The fitted parameters that the value depends on."""
+        return tuple(name for name, _ in self.sensitivity)
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduction:
+    """All outcomes in the order of the published file, and the fit they rest on."""
+
+    fit: Fit
+    outcomes: tuple[Outcome, ...]
+
+    def of_kind(self, kind: Kind) -> tuple[Outcome, ...]:
+        """The outcomes of that kind."""
+        return tuple(outcome for outcome in self.outcomes if outcome.kind == kind)
+
+    def errors(self, kind: Kind) -> list[float]:
+        """Absolute relative errors of that kind, one a value."""
+        return [abs(o.error) for o in self.of_kind(kind) if o.error is not None]
+
+    @property
+    def targets(self) -> tuple[tuple[str, float, float], ...]:
+        """(what, reached, limit) of each target."""
+        fitted, predicted = self.errors("fitted"), self.errors("predicted")
+        return (
+            ("fitted values, worst", max(fitted), FITTED_LIMIT),
+            ("predicted values, median", median(predicted), PREDICTED_MEDIAN_LIMIT),
+            ("predicted values, worst", max(predicted), PREDICTED_WORST_LIMIT),
+        )
+
+
+def reproduce(rows: Sequence[Published] = published_rows()) -> Reproduction:
+    """Fit the parameters to the rows that may be fitted, and simulate everything else."""
+    simulations = cases()
+    targets = {row.id: row.low for row in rows if row.id in FITTED}
+    bounds = tuple(bound for bound in BOUNDS if bound.row in simulations)
+    solved = fit(lambda p, row: simulations[row](Simulator(p)), targets.__getitem__, bounds)
+    return Reproduction(
+        solved, tuple(_outcome(row, simulations.get(row.id), solved.parameters) for row in rows)
+    )
+
+
+def _outcome(row: Published, simulation: Simulation | None, parameters: Parameters) -> Outcome:
+    if row.id in INPUTS:
+        return Outcome(row, "input", note="bounds a parameter")
+    if simulation is None:
+        return Outcome(row, "not simulated", note=why_not(row.id))
+    value = simulation(Simulator(parameters))
+    kind: Kind = "draft" if row.status == "draft" else "predicted"
+    return Outcome(
+        published=row,
+        kind="fitted" if row.id in FITTED else kind,
+        simulated=value,
+        error=row.relative_error(value),
+        sensitivity=_sensitivity(simulation, parameters, value),
+        note=CAUSES.get(row.id, ""),
+    )
+
+
+def why_not(row_id: str) -> str:
+    """Why a value has no simulation."""
+    return next((why for stem, why in NOT_SIMULATED.items() if row_id.startswith(stem)), "")
+
+
+def _sensitivity(
+    simulation: Simulation, parameters: Parameters, value: float
+) -> tuple[tuple[str, float], ...]:
+    out = []
+    for bound in BOUNDS:
+        more = getattr(parameters, bound.name) * (1 + NUDGE)
+        changed = simulation(Simulator(parameters.with_value(bound.name, more)))
+        slope = math.log(changed / value) / math.log(1 + NUDGE) if value > 0 < changed else 0.0
+        if abs(slope) >= NOTICED:
+            out.append((bound.name, slope))
+    return tuple(out)
