@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
+from simcg.arrays import Ints
 from simcg.backend import COMPILED, EAGER
 from simcg.cost.kernels import Work
 from simcg.cost.step import StepCost
@@ -32,6 +33,19 @@ class Startup:
         return self.capture_ns + self.compile_ns
 
 
+@dataclass(frozen=True, slots=True)
+class BucketStartup:
+    """Nanoseconds of what start-up does for each bucket.
+
+    ``warm_up_ns``: one run, by size.  ``record_ns``: issuing every op once more under capture.
+    ``instantiate_ns``: making its graphs ready for launch.  The last two are the same for all.
+    """
+
+    warm_up_ns: Ints
+    record_ns: int
+    instantiate_ns: int
+
+
 def startup(
     sizes: tuple[int, ...],
     model: ReplayModel,
@@ -44,21 +58,42 @@ def startup(
     instantiation of every node and segment. A compiling backend compiles every layer once, and
     issues the compiler's code, which is slower than eager where it is interpreted.
     """
-    compiles = (model.backend.compiles and bool(sizes)) or model.fallback.compiles
-    compile_ns = _compile_ns(model, compiler) if compiles else 0
+    compile_ns = compile_startup(sizes, model, compiler)
     if not sizes:
         return Startup(0, compile_ns)
+    bucket = bucket_startup(sizes, model, compiler)
+    captures = (bucket.record_ns + bucket.instantiate_ns) * len(sizes)
+    return Startup(warm_ups * int(bucket.warm_up_ns.sum()) + captures, compile_ns)
+
+
+def bucket_startup(
+    sizes: tuple[int, ...], model: ReplayModel, compiler: Compiler = "inductor"
+) -> BucketStartup:
+    """The parts of ``startup`` for each of the sizes."""
     rows = np.array(sizes, dtype=np.int64)
     ones = np.ones_like(rows)
     issued = COMPILED if model.backend.compiles else EAGER
     cost = StepCost(model.forward, _with_code_of(compiler, model.profile), issued)
     warm = cost.times(Work(rows, rows, ones, rows * (rows + 1) // 2))
-    costs = model.profile.startup
-    per_node = costs.capture_per_node.value + costs.instantiate_per_node.value
+    costs, nodes = model.profile.startup, model.replay.nodes
     per_segment = costs.capture_per_segment.value if costs.capture_per_segment else 0.0
-    recorded = model.replay.nodes * per_node + model.replay.segments * per_segment
-    per_bucket = warm.host_ns + round(recorded)
-    return Startup(warm_ups * int(warm.ns.sum()) + per_bucket * len(sizes), compile_ns)
+    segments = model.replay.segments * per_segment
+    record = round(nodes * costs.capture_per_node.value + segments)
+    both = costs.capture_per_node.value + costs.instantiate_per_node.value
+    return BucketStartup(warm.ns, warm.host_ns + record, round(nodes * both + segments) - record)
+
+
+def compile_startup(
+    sizes: tuple[int, ...], model: ReplayModel, compiler: Compiler = "inductor"
+) -> int:
+    """Nanoseconds of the compiler, once however many buckets there are; 0 where none is used."""
+    if not ((model.backend.compiles and bool(sizes)) or model.fallback.compiles):
+        return 0
+    costs, layers = model.profile.startup, len(model.forward.layers)
+    known = costs.compilers.get(compiler)
+    if known is None:
+        return round(costs.compile_per_layer.value * layers)
+    return round(known.once.value + known.per_layer.value * layers)
 
 
 def _with_code_of(compiler: Compiler, profile: HardwareProfile) -> HardwareProfile:
@@ -68,11 +103,3 @@ def _with_code_of(compiler: Compiler, profile: HardwareProfile) -> HardwareProfi
         return profile
     host = msgspec.structs.replace(profile.host, compiled_dispatch=known.dispatch)
     return msgspec.structs.replace(profile, host=host)
-
-
-def _compile_ns(model: ReplayModel, compiler: Compiler) -> int:
-    costs, layers = model.profile.startup, len(model.forward.layers)
-    known = costs.compilers.get(compiler)
-    if known is None:
-        return round(costs.compile_per_layer.value * layers)
-    return round(known.once.value + known.per_layer.value * layers)
