@@ -1,44 +1,47 @@
-"""Writes the profiles of GPUs that were not measured here: data sheets and published figures.
+"""Writes the profiles of GPUs whose kernels were measured by aiconfigurator-core (Apache-2.0).
 
-    python -m scripts.make_profiles
+    python -m scripts.make_profiles aiconfigurator_core-0.12.0-cp311-abi3-manylinux_2_28_x86_64.whl
 
-What has no source of its own is carried over from the measured h200 profile and marked assumed.
-For gb300 five figures are fitted, so that gpt-oss-120b on four of them meets published totals:
-the expert products' shares of the peaks, to GPU times; dispatch, break body and piece, to
-differences of TTFTs.
+What its tables lack is carried over from the measured h200 profile and marked assumed. For gb300
+three host figures are fitted, so that gpt-oss-120b on four of them meets differences of published
+TTFTs: dispatch, break body and piece. They hold an engine's own Python and dispatches that our
+count of kernels has not; gb200 has the same Grace host.
 """
 
 from __future__ import annotations
 
-import itertools
+import sys
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 import numpy as np
-from scipy.optimize import least_squares
 
-from simcg.arrays import Floats
 from simcg.backend import BREAKABLE, EAGER, FULL, TC_PIECEWISE, CaptureBackend
 from simcg.cost.kernels import Work
 from simcg.cost.step import StepCost
 from simcg.hardware.catalog import load_profile
-from simcg.hardware.datasheet import DATASHEETS, link_figures
 from simcg.hardware.profile import Figure, HardwareProfile, Host
 from simcg.model.catalog import architecture_named
 from simcg.model.forward import forward_pass
-
-S = TypeVar("S", bound=msgspec.Struct)
+from simcg.silicon.base import carried
+from simcg.silicon.build import import_profile
+from simcg.silicon.source import open_source
+from simcg.silicon.write import write_profile
 
 DATA = Path(__file__).parent.parent / "simcg" / "hardware" / "data"
-ALL_REDUCE = (
-    "aiconfigurator-core 0.12.0: custom all-reduce, eager less graph, 4 GPUs, SGLang 0.5.10"
-)
-# eager less graph in ns: what one dispatch through torch costs on that host
-DISPATCH = {"a100": 35_600, "h100": 14_300, "b200": 10_700, "gb200": 43_100, "gb300": 35_900}
+PROFILES = {
+    "a100": ("sglang", "0.5.10"),
+    "h100": ("sglang", "0.5.14"),
+    "h200-sglang": ("sglang", "0.5.14"),
+    "h200-vllm": ("vllm", "0.24.0"),
+    "b200": ("sglang", "0.5.14"),
+    "b300": ("sglang", "0.5.14"),
+    "gb200": ("sglang", "0.5.14"),
+    "gb300": ("sglang", "0.5.14"),
+    "rtx-pro-6000": ("vllm", "0.24.0"),
+}
+"""Built-in profiles, each with the framework and version whose kernels it has."""
 
-# gpt-oss-120b, TP4, GB300: sum of measured kernels (aiconfigurator-core, SGLang 0.5.14), ms
-GPU_MS = {64: 5.2, 128: 6.2, 256: 8.0, 512: 11.5, 1024: 12.7, 2048: 15.9, 4096: 27.7, 8192: 50.8}
 # median TTFT in ms, digitised from a draft chart of the SGLang blog of 2026-08-17
 TTFT_MS = {
     64: (140.4, 74.9, 82.6, 98.6), 128: (145.0, 73.5, 87.2, 106.5),
@@ -48,104 +51,14 @@ TTFT_MS = {
 DRAFT = "differences of TTFTs, gpt-oss-120b TP4 on GB300, digitised from a draft chart (64..2048)"
 
 
-def carried(figure: Figure, factor: float = 1.0) -> Figure:
-    """The H200's figure, assumed to hold here too."""
-    return Figure(figure.value * factor, "assumed", f"as on the measured h200: {figure.source}")
-
-
 def as_on_gb300(figure: Figure) -> Figure:
     """A host cost of the same Grace host."""
     return Figure(figure.value, "assumed", f"as on gb300: {figure.source}")
 
 
-def carried_all(struct: S) -> S:
-    """All figures of a struct, carried over; what a profile may lack stays as it is."""
-    changed: dict[str, object] = {}
-    for name in struct.__struct_fields__:
-        field = getattr(struct, name)
-        if isinstance(field, Figure):
-            changed[name] = carried(field)
-        elif isinstance(field, tuple) and field and isinstance(field[0], Figure):
-            changed[name] = tuple(map(carried, field))
-    return msgspec.structs.replace(struct, **changed)
-
-
-def unmeasured(name: str, base: HardwareProfile) -> HardwareProfile:
-    """Data sheet and published dispatch; host costs in proportion to it, the rest carried over."""
-    here = Figure(DISPATCH[name], "published", ALL_REDUCE)
-    slower = here.value / base.host.dispatch["collective"].value
-    compiling = base.startup.compile_per_layer
-    host = Host(
-        dispatch={"": here},
-        compiled_dispatch=carried(base.host.compiled_dispatch, slower),
-        break_body=carried(base.host.break_body, slower),
-        piece=carried(base.host.piece, slower),
-        launch_latency=carried(base.host.launch_latency),
-        replay_nodes=base.host.replay_nodes,
-        replay=tuple(carried(f) for f in base.host.replay),
-    )
-    links = link_figures()
-    roofline = msgspec.structs.replace(carried_all(base.roofline), **links)
-    startup = msgspec.structs.replace(
-        carried_all(base.startup),
-        capture_per_node=carried(base.startup.capture_per_node, slower),
-        compile_per_layer=compiling if compiling.provenance == "published" else carried(compiling),
-        compilers={},
-    )
-    return HardwareProfile(
-        name=name,
-        description=f"{name.upper()}: data sheet, published host dispatch, the rest as on an H200",
-        environment={},
-        gpu=DATASHEETS[name],
-        host=host,
-        gaps=carried_all(base.gaps),
-        roofline=roofline,
-        memory=carried_all(base.memory),
-        startup=startup,
-    )
-
-
 def work(sizes: list[int]) -> Work:
     n = np.array(sizes, dtype=np.int64)
     return Work(rows=n, tokens=n, requests=np.ones_like(n), pairs=n * (n + 1) // 2)
-
-
-def fit_roofline(profile: HardwareProfile) -> HardwareProfile:
-    """The expert products' shares of the peaks, of least log error (soft l1).
-
-    They are what the published times are about; the dense shares cannot be told from these sums,
-    and a fit of all of them ends at absurd ones, so they stay as on the h200. The search starts at
-    the best point of a grid: where compute bounds all sizes, the error is flat in the bandwidth.
-    """
-    forward = forward_pass(architecture_named("gpt-oss-120b"), tp=4)
-    sizes = list(GPU_MS)
-    published = np.log([GPU_MS[n] * 1e6 for n in sizes])
-    source = "GPU time of gpt-oss-120b TP4 on GB300 (aiconfigurator-core tables), 64..8192 tokens"
-    names = ("grouped_compute", "grouped_bandwidth")
-
-    def tried(log_shares: Floats) -> HardwareProfile:
-        shares = dict(zip(names, np.exp(log_shares), strict=True))
-        figures = {k: Figure(round(float(v), 3), "fitted", source) for k, v in shares.items()}
-        roof = msgspec.structs.replace(profile.roofline, **figures)
-        return msgspec.structs.replace(profile, roofline=roof)
-
-    def errors(log_shares: Floats) -> Floats:
-        device = StepCost(forward, tried(log_shares), FULL).times(work(sizes)).device_ns
-        out: Floats = np.log(device) - published
-        return out
-
-    def loss(log_shares: Floats) -> float:
-        return float(np.sum(np.sqrt(1 + errors(log_shares) ** 2)))
-
-    grid = np.log(np.arange(2, 18) / 20)
-    start = min((np.array(pair) for pair in itertools.product(grid, grid)), key=loss)
-    bounds = (np.log(0.1), np.log(0.9))
-    found = least_squares(errors, start, bounds=bounds, diff_step=[0.05] * 2, loss="soft_l1")
-    best = tried(found.x)
-    device = StepCost(forward, best, FULL).times(work(sizes)).device_ns
-    for n, ns in zip(sizes, device, strict=True):
-        print(f"gb300 gpt-oss-120b tp4 {n:5d} tokens: {ns / 1e6:6.2f} ms, published {GPU_MS[n]}")
-    return best
 
 
 def fit_host(profile: HardwareProfile, field: str, backend: CaptureBackend) -> HardwareProfile:
@@ -157,7 +70,7 @@ def fit_host(profile: HardwareProfile, field: str, backend: CaptureBackend) -> H
 
     def with_value(ns: float) -> HardwareProfile:
         figure = Figure(round(ns), "fitted", DRAFT)
-        value = {"": figure} if field == "dispatch" else figure
+        value = {**profile.host.dispatch, "": figure} if field == "dispatch" else figure
         return msgspec.structs.replace(
             profile, host=msgspec.structs.replace(profile.host, **{field: value})
         )
@@ -183,47 +96,54 @@ def on_one_scale(host: Host, base: Host) -> Host:
     code without graphs look faster than its replay.
     """
     slower = host.dispatch[""].value / base.dispatch[""].value
-    compiled = carried(base.compiled_dispatch, slower)
+    compiled = carried(base.compiled_dispatch, "h200", slower)
     return msgspec.structs.replace(host, compiled_dispatch=compiled)
 
 
 def fitted_gb300(profile: HardwareProfile, base: HardwareProfile) -> HardwareProfile:
-    """gb300 with its kernels and host costs fitted to published totals."""
-    profile = fit_roofline(profile)
+    """gb300 with its host costs fitted to published differences; a collective's stays measured."""
+    host = profile.host
+    dispatch = {**host.dispatch, "collective": host.dispatch[""]}
+    profile = msgspec.structs.replace(
+        profile, host=msgspec.structs.replace(host, dispatch=dispatch)
+    )
     for field, backend in (
         ("dispatch", EAGER), ("break_body", BREAKABLE), ("piece", TC_PIECEWISE)
     ):  # fmt: skip
         profile = fit_host(profile, field, backend)
     profile = msgspec.structs.replace(profile, host=on_one_scale(profile.host, base.host))
-    return msgspec.structs.replace(
-        profile,
-        description="GB300 (NVL72): data sheet; kernels and host costs fitted to published totals "
-        "of gpt-oss-120b TP4; memory and capture as on an H200",
-    )
+    description = f"{profile.description}; host costs fitted to published TTFTs of gpt-oss-120b TP4"
+    return msgspec.structs.replace(profile, description=description)
 
 
-def main() -> None:
-    base = load_profile("h200")
-    profiles = {name: unmeasured(name, base) for name in DISPATCH}
-    profiles["gb300"] = fitted_gb300(profiles["gb300"], base)
-    # the same Grace host serves both
-    fitted = profiles["gb300"].host
-    grace = msgspec.structs.replace(
-        fitted,
-        dispatch={"": as_on_gb300(fitted.dispatch[""])},
+def with_grace_of(profile: HardwareProfile, fitted: Host) -> HardwareProfile:
+    """gb200 with the host figures that were fitted for gb300."""
+    host = msgspec.structs.replace(
+        profile.host,
+        dispatch={
+            "": as_on_gb300(fitted.dispatch[""]),
+            "collective": profile.host.dispatch[""],
+        },
         compiled_dispatch=as_on_gb300(fitted.compiled_dispatch),
         break_body=as_on_gb300(fitted.break_body),
         piece=as_on_gb300(fitted.piece),
     )
-    profiles["gb200"] = msgspec.structs.replace(
-        profiles["gb200"],
-        host=grace,
-        description="GB200 (NVL72): data sheet; the Grace host as fitted for GB300, the rest as on "
-        "an H200",
-    )
-    for name, profile in profiles.items():
-        text = msgspec.json.format(msgspec.json.encode(profile), indent=1)
-        (DATA / f"{name}.json").write_bytes(text + b"\n")
+    description = f"{profile.description}; the Grace host as fitted for gb300"
+    return msgspec.structs.replace(profile, host=host, description=description)
+
+
+def main() -> None:
+    source, base = open_source(sys.argv[1]), load_profile("h200")
+    made = {}
+    for name, (framework, version) in PROFILES.items():
+        system = name.removesuffix(f"-{framework}")
+        made[name], notes = import_profile(source, system, framework, version, base)
+        for note in notes:
+            print(name, note.table, note.version, note.rows, note.kept, note.remark, sep="  ")
+    made["gb300"] = fitted_gb300(made["gb300"], base)
+    made["gb200"] = with_grace_of(made["gb200"], made["gb300"].host)
+    for name, profile in made.items():
+        write_profile(profile, DATA / f"{name}.json")
 
 
 if __name__ == "__main__":

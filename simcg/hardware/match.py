@@ -14,8 +14,9 @@ def profile_matches(profile: HardwareProfile, gpu_name: str) -> str | None:
     knows that name of its own; others are held against the words of it.
     """
     measured_on = profile.environment.get("gpu")
-    words = re.split(r"[^a-z0-9]+", gpu_name.lower())
-    if (measured_on or "").lower() == gpu_name.lower() or profile.name.lower() in words:
+    words = set(re.split(r"[^a-z0-9]+", gpu_name.lower()))
+    named = set(profile.name.lower().split("-")) <= words
+    if (measured_on or "").lower() == gpu_name.lower() or named:
         return None
     of = f"measured on {measured_on}" if measured_on else "of another GPU"
     return f"profile {profile.name} is {of}, this is {gpu_name}: calibrate it, or choose another"

@@ -1,0 +1,178 @@
+"""A profile from the tables of one system and framework, and an account of what was taken."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+
+from simcg.errors import InputError
+from simcg.hardware.profile import Curve, Figure, Grid, HardwareProfile
+from simcg.silicon.attention import decodes, prompts
+from simcg.silicon.base import on_another_gpu, on_the_same_gpu
+from simcg.silicon.collectives import all_reduces, dispatch_ns
+from simcg.silicon.experts import experts
+from simcg.silicon.gemm import grids
+from simcg.silicon.gpu import gpu_of, short_name
+from simcg.silicon.source import Source, Table
+
+FRAMEWORKS = ("sglang", "vllm", "trtllm")
+
+
+@dataclass(frozen=True)
+class Note:
+    """What became of one table, or of one type of weights in it.
+
+    ``rows`` of it; ``host_bound`` and ``disordered`` were not taken; ``kept``: figures of the
+    profile; ``remark``: what a reader should know.
+    """
+
+    table: str
+    version: str
+    rows: int
+    kept: int
+    host_bound: int = 0
+    disordered: int = 0
+    remark: str = ""
+
+
+@dataclass
+class Imported:
+    """What has been taken so far."""
+
+    source: Source
+    system: str
+    framework: str
+    version: str
+    curves: list[Curve] = field(default_factory=list)
+    grids: list[Grid] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+
+    def cite(self, table: Table) -> str:
+        """Where a table's figures come from."""
+        framework = f"{table.framework} {table.version}"
+        return f"aiconfigurator-core {self.source.release}: {self.system}, {framework}"
+
+    def read(self, family: str, file: str, framework: str | None = None) -> Table | None:
+        """The table of that family; None, and noted, if there is none."""
+        framework = framework or self.framework
+        limit = self.version if framework == self.framework else None
+        table = self.source.table(self.system, (family, framework, file), limit)
+        if table is None:
+            self.notes.append(Note(file, framework, 0, 0, remark="missing"))
+        return table
+
+
+def import_profile(
+    source: Source, system: str, framework: str, version: str | None, base: HardwareProfile
+) -> tuple[HardwareProfile, list[Note]]:
+    """The profile of ``system`` under ``framework``; what tables lack is as on ``base``.
+
+    ``version``: tables no newer than this; None is the newest that has dense products. Raises
+    ``InputError`` if there is no such system, framework or version.
+    """
+    system = source.system(system)
+    known = source.versions(system, "gemm", framework)
+    if not known:
+        having = [f for f in FRAMEWORKS if source.versions(system, "gemm", f)]
+        raise InputError(source.path, "--framework", framework, f"one of {', '.join(having)}")
+    if version is not None and version not in known:
+        raise InputError(source.path, "--version", version, f"one of {', '.join(known)}")
+    taken = Imported(source, system, framework, version or known[-1])
+    _take_products(taken)
+    for family, file, convert in (
+        ("attention", "context_attention_perf", prompts),
+        ("attention", "generation_attention_perf", decodes),
+        ("moe", "moe_perf", experts),
+    ):
+        if (table := taken.read(family, file)) is not None:
+            _add(taken, table, convert(table, taken.cite(table)))
+    _take_collectives(taken)
+    return _profile(taken, base), taken.notes
+
+
+def _take_products(taken: Imported) -> None:
+    """A grid a type; where the host was timed, the same type's of another framework."""
+    own = [taken.framework, *(f for f in FRAMEWORKS if f != taken.framework)]
+    for framework in own:
+        have = {grid.weights for grid in taken.grids}
+        wanted = {note.table for note in taken.notes if note.remark.startswith("host-bound")}
+        if framework != taken.framework and not wanted - {f"gemm {w}" for w in have}:
+            break
+        if (table := taken.read("gemm", "gemm_perf", framework)) is None:
+            continue
+        for found in grids(table, taken.cite(table)):
+            name = f"gemm {found.weights}"
+            if framework != taken.framework and (found.weights in have or name not in wanted):
+                continue
+            points = 0 if found.grid is None else len(found.grid.ns)
+            if found.grid is None:
+                remark = "host-bound: not taken"
+            else:
+                taken.grids.append(found.grid)
+                low, middle, high = (f"{error:.1%}" for error in found.errors)
+                remark = f"sizes held out are off by {low} (50 %), {middle} (68 %), {high} (95 %)"
+            version = f"{framework} {table.version}"
+            counts = found.rows, points, found.host_bound, found.disordered
+            taken.notes.append(Note(name, version, *counts, remark=remark))
+
+
+def _take_collectives(taken: Imported) -> None:
+    table = taken.read("comm", "custom_allreduce_perf")
+    if table is None:
+        return
+    nccl = taken.source.table(taken.system, ("comm", "nccl", "nccl_perf"), None)
+    _add(taken, table, all_reduces(table, nccl, taken.cite(table)))
+
+
+def _add(taken: Imported, table: Table, curves: list[Curve]) -> None:
+    taken.curves += curves
+    version = f"{table.framework} {table.version}"
+    points = sum(len(curve.ns) for curve in curves)
+    name = table.name.removesuffix("_perf")
+    taken.notes.append(Note(name, version, len(table), points, remark=f"{len(curves)} curves"))
+
+
+def _dispatch(taken: Imported, system: str) -> tuple[float | None, int]:
+    """The median over frameworks and versions of what one eager all-reduce costs the host more."""
+    found = []
+    for framework in FRAMEWORKS:
+        for version in taken.source.versions(system, "comm", framework):
+            place = ("comm", framework, "custom_allreduce_perf")
+            table = taken.source.table(system, place, version)
+            if table is not None and table.version == version:
+                found.append(dispatch_ns(table))
+    known = [ns for ns in found if ns is not None and ns > 0]
+    return (float(np.median(known)), len(known)) if known else (None, 0)
+
+
+def _profile(taken: Imported, base: HardwareProfile) -> HardwareProfile:
+    """Kernels by the tables; the rest as on ``base``, dispatch by both systems' tables."""
+    name = short_name(taken.system)
+    cited = f"aiconfigurator-core {taken.source.release}"
+    gpu = gpu_of(taken.system, taken.source.specification(taken.system), f"{cited}: {taken.system}")
+    if name == base.name:
+        profile = on_the_same_gpu(base, f"{name}-{taken.framework}", gpu)
+    else:
+        here, tables = _dispatch(taken, taken.system)
+        there, _ = _dispatch(taken, taken.source.system(base.name))
+        slower = here / there if here and there else 1.0
+        text = f"{cited}: custom all-reduce, eager less graph, median of {tables} tables"
+        one = Figure(round(here), "measured", text) if here else base.host.dispatch[""]
+        profile = on_another_gpu(base, name, gpu, {"": one}, slower)
+    framework = f"{taken.framework} {taken.version}"
+    return msgspec.structs.replace(
+        profile,
+        description=f"{name} with the kernels of {framework}, from measured tables; "
+        f"what they lack as on {base.name}",
+        environment={
+            **profile.environment,
+            "tables": cited,
+            "system": taken.system,
+            "framework": framework,
+            "license": "Apache-2.0, NVIDIA CORPORATION & AFFILIATES",
+        },
+        curves=(*profile.curves, *taken.curves),
+        grids=tuple(taken.grids),
+    )
