@@ -11,6 +11,16 @@ SPIN_NS = 2_000_000
 """A sleep may end so late; what remains of a wait is spun."""
 
 
+class Clock(Protocol):
+    """A server's time in ns since its run began."""
+
+    def now(self) -> int:
+        """The time."""
+
+    def wait_until(self, due_ns: int) -> None:
+        """Return at that time, or at once if it is past."""
+
+
 class WallClock:
     """Nanoseconds since it was made."""
 

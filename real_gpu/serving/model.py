@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -42,6 +43,13 @@ class Ran:
     device_ns: int
 
 
+class StepModel(Protocol):
+    """Computes steps of a server."""
+
+    def step(self, parts: Sequence[Part], decodes_alone: bool) -> Ran:
+        """One forward of all parts; with ``decodes_alone`` each has one token."""
+
+
 class ServedModel:
     """A decoder behind a runner for prefill and mixed steps, and one for decode steps."""
 
@@ -50,7 +58,7 @@ class ServedModel:
         self._watch = stopwatch(decoder.device)
 
     def step(self, parts: Sequence[Part], decodes_alone: bool) -> Ran:
-        """One forward of all parts; with ``decodes_alone`` each has one token."""
+        """See ``StepModel``."""
         begin = time.perf_counter_ns()
         lengths = [len(part.ids) for part in parts]
         batch = Batch(tuple(lengths), tuple(part.cached for part in parts))

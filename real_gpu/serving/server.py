@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from real_gpu.backends.capture import gc_paused
-from real_gpu.serving.clock import WallClock
-from real_gpu.serving.model import Ran, ServedModel
+from real_gpu.serving.clock import Clock, WallClock
+from real_gpu.serving.model import Ran, StepModel
 from real_gpu.serving.policy import Choice, Limits, choose
 from real_gpu.serving.request import Asked, Session
 from simcg.des.serving.policy import Policy
@@ -44,39 +44,39 @@ class Server:
     ``limits.running`` requests at once have a stretch of ``longest`` cache slots each.
     """
 
-    def __init__(self, model: ServedModel, policy: Policy, limits: Limits, longest: int) -> None:
-        self._model, self._policy, self._limits, self._longest = model, policy, limits, longest
+    def __init__(self, model: StepModel, policy: Policy, limits: Limits, longest: int) -> None:
+        self.model, self.policy, self.limits, self.longest = model, policy, limits, longest
 
-    def serve(self, asked: Sequence[Asked], stop_ns: int | None = None) -> Served:
+    def serve(
+        self, asked: Sequence[Asked], stop_ns: int | None = None, clock: Clock | None = None
+    ) -> Served:
         """Serve the requests, in the order of their arrival, until ``stop_ns`` or the last token.
 
         An idle server wakes up for the next arrival and chooses its step as of that moment, so
-        that the run is a function of the arrivals and of the times of its steps.
+        that the run is a function of the arrivals and of the times of its steps. ``clock``: of
+        its own, the wall's unless told.
         """
+        run = _Run(self, asked)
         with gc_paused():
-            return _Run(self._model, self._policy, self._limits, self._longest, asked).all(stop_ns)
+            return run.all(stop_ns, clock or WallClock())
 
 
 class _Run:
     """The state of one run."""
 
-    def __init__(
-        self, model: ServedModel, policy: Policy, limits: Limits, longest: int,
-        asked: Sequence[Asked],
-    ) -> None:  # fmt: skip
-        self._model, self._policy, self._limits = model, policy, limits
+    def __init__(self, server: Server, asked: Sequence[Asked]) -> None:
+        running, longest = server.limits.running, server.longest
+        self._server, self._asked = server, asked
         self._sessions: list[Session] = []
         self._steps: list[ServedStep] = []
-        self._asked = asked
-        self._places = [1 + place * longest for place in reversed(range(limits.running))]
+        self._places = [1 + place * longest for place in reversed(range(running))]
         self._prefilling: list[Session] = []
         self._decoding: list[Session] = []
         self._arrived = 0
 
-    def all(self, stop_ns: int | None) -> Served:
+    def all(self, stop_ns: int | None, clock: Clock) -> Served:
         """Step by step."""
-        clock, asked = WallClock(), self._asked
-        now = clock.now()
+        asked, now = self._asked, 0
         while stop_ns is None or now < stop_ns:
             while self._arrived < len(asked) and asked[self._arrived].arrival_ns <= now:
                 self._arrived += 1
@@ -92,21 +92,21 @@ class _Run:
 
     def _choose(self) -> Choice:
         """The policy's answer to what waits, as far as there are places, and to what decodes."""
-        first = len(self._sessions)
+        server, first = self._server, len(self._sessions)
         placed = min(self._arrived, first + len(self._places))
         candidates = self._asked[first:placed]
         left = [session.left for session in self._prefilling]
         left += [len(one.prompt) for one in candidates]
         more = placed < self._arrived
-        return choose(self._policy, self._limits.chunk, left, len(self._decoding), more)
+        return choose(server.policy, server.limits.chunk, left, len(self._decoding), more)
 
-    def _step(self, choice: Choice, now: int, clock: WallClock) -> int:
+    def _step(self, choice: Choice, now: int, clock: Clock) -> int:
         """Run it; returns the time at which its tokens are handed out."""
         decoding = self._decoding[: choice.decodes]
         prefilling = self._prefilled_by(choice)
         parts = [session.next_token() for session in decoding]
         parts += [s.chunk(n) for s, n in zip(prefilling, choice.prefill, strict=True)]
-        ran = self._model.step(parts, decodes_alone=not prefilling)
+        ran = self._server.model.step(parts, decodes_alone=not prefilling)
         for session, tokens in zip(prefilling, choice.prefill, strict=True):
             session.prefilled += tokens
         every = [*decoding, *prefilling]
