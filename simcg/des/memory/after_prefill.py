@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 
-from simcg.backend import BREAKABLE
 from simcg.cost.memory import STATIC_ROW_BYTES, hidden_row_bytes
 from simcg.des.memory.fused_experts import expert_buffers
-from simcg.des.memory.trace import forward_script
 from simcg.errors import require
-from simcg.model.activations import lifetimes, live_row_bytes
+from simcg.model.activations import break_peak_bytes, lifetimes
 from simcg.model.ops import ForwardPass
 
 CUBLAS_WORKSPACE_BYTES = 4096 * 1024 * 2 + 16 * 1024 * 8
@@ -49,7 +48,8 @@ def after_prefill(
     """
     require(chunk >= 1, "after_prefill", "chunk", chunk, "an integer >= 1")
     require(ceiling >= 0, "after_prefill", "ceiling", ceiling, "an integer >= 0")
-    eager = engine_peak(forward, chunk, requests) if chunk > ceiling else breaks_own(forward, chunk)
+    peak = engine_peak if chunk > ceiling else break_peak_bytes
+    eager = peak(forward, chunk, requests)
     if ceiling == 0:
         return AfterPrefill(0, 0, 0, eager)
     output = ceiling * hidden_row_bytes(forward)
@@ -62,33 +62,23 @@ def engine_peak(forward: ForwardPass, tokens: int, requests: int = 1) -> int:
     As ``peak_activation_bytes``, with what it leaves out: the loop over the layers still holds
     each layer's input while the layer runs, and fused expert kernels pad rows and sizes.
     """
-    ops = forward.ops
-    inside = [
-        life
-        for life in lifetimes(forward)
-        if ops[life.written].part_of is not None and life.tensor.rows == "tokens"
-    ]
-    by_token, by_request = live_row_bytes(forward), live_row_bytes(forward, "requests")
+    ops, lives = forward.ops, lifetimes(forward)
+    change = [0] * (len(ops) + 1)
+    for life in lives:
+        size = life.tensor.nbytes(tokens, requests)
+        change[life.written] += size
+        change[life.last_held + 1] -= size
     peak = 0
-    for index, op in enumerate(ops):
-        live = tokens * by_token[index] + requests * by_request[index]
-        buffers = expert_buffers(op.part_of, tokens) if op.part_of is not None else None
-        if buffers is not None:
-            own = sum(
-                life.tensor.row_bytes for life in inside if life.written <= index <= life.last_held
-            )
-            live += buffers.total - tokens * own
-        peak = max(peak, live)
+    for index, live in enumerate(accumulate(change[:-1])):
+        layer = ops[index].part_of
+        buffers = None if layer is None else expert_buffers(layer, tokens)
+        if buffers is None:
+            peak = max(peak, live)
+            continue
+        replaced = sum(
+            life.tensor.nbytes(tokens, requests)
+            for life in lives
+            if life.written <= index <= life.last_held and ops[life.written].part_of == layer
+        )
+        peak = max(peak, live - replaced + buffers.total)
     return peak + tokens * hidden_row_bytes(forward)
-
-
-def breaks_own(forward: ForwardPass, tokens: int) -> int:
-    """The most bytes that breaks allocate for themselves while a bucket of ``tokens`` replays."""
-    script = forward_script(forward, BREAKABLE)
-    live = most = 0
-    for number, begins in script.calls:
-        held = script.tensors[number]
-        if not held.in_pool and not held.by_request:
-            live += held.row_bytes if begins else -held.row_bytes
-            most = max(most, live)
-    return most * tokens

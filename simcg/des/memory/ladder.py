@@ -16,8 +16,8 @@ from simcg.des.memory.trace import (
     Trace,
     capture_trace,
     eager_trace,
-    forward_script,
 )
+from simcg.model.activations import break_peak_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,12 +167,7 @@ def eager_peak(model: ReplayModel, tokens: int, requests: int) -> EagerPeak:
 def _eager_after(model: ReplayModel, steps: StepLimits, ceiling: int) -> EagerPeak:
     """The larger of an eager step and of what a break of the largest bucket allocates itself."""
     eager = eager_peak(model, steps.eager_tokens(ceiling), steps.requests)
-    script = forward_script(model.forward, model.backend)
-    live = most = 0
-    for number, begins in script.calls:
-        held = script.tensors[number]
-        if not held.in_pool:
-            live += held.row_bytes if begins else -held.row_bytes
-            most = max(most, live)
-    own = most * ceiling
+    if ceiling == 0 or not model.backend.breaks:
+        return eager
+    own = break_peak_bytes(model.forward, ceiling, steps.requests)
     return eager if eager.live >= own else EagerPeak(own, segment_bytes(own))

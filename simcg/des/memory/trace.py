@@ -12,7 +12,7 @@ from simcg.cost.startup import WARM_UPS
 from simcg.des.memory.allocator import ORDINARY
 from simcg.errors import require
 from simcg.model.activations import Lifetime, lifetimes, peak_activation_bytes
-from simcg.model.ops import ForwardPass, Op
+from simcg.model.ops import ForwardPass, Op, Tensor
 
 GRAPHS = 1
 """The private pool that all graphs of the ladder share."""
@@ -82,13 +82,12 @@ SEEDED = CapturePlan(seeded=True)
 class Held:
     """A tensor of a forward under a backend.
 
-    ``row_bytes`` for each token or, if ``by_request``, each request.  ``in_pool``: its memory is
+    ``in_pool``: its memory is
     the graphs'; not so what a break allocates for itself.  ``crosses``: a break reads or
     writes it and the graphs around the break use it too.  ``is_output``: the forward's result.
     """
 
-    row_bytes: int
-    by_request: bool
+    tensor: Tensor
     in_pool: bool
     crosses: bool
     is_output: bool
@@ -110,8 +109,7 @@ def forward_script(forward: ForwardPass, backend: CaptureBackend) -> ForwardScri
     output = max((i for i, life in enumerate(lives) if life.tensor.name == "hidden"), default=-1)
     tensors = tuple(
         Held(
-            row_bytes=life.tensor.row_bytes,
-            by_request=life.tensor.rows == "requests",
+            tensor=life.tensor,
             in_pool=not _is_a_breaks_own(life, run_of),
             crosses=_crosses(ops, life, run_of),
             is_output=number == output,
@@ -228,9 +226,10 @@ class _Tracer:
         for number, begins in script.calls:
             held = script.tensors[number]
             if begins:
-                rows = self.requests if held.by_request else tokens
                 pool = GRAPHS if recording and held.in_pool else ORDINARY
-                alive[number] = self._allocate(rows * held.row_bytes, pool, stream)
+                alive[number] = self._allocate(
+                    held.tensor.nbytes(tokens, self.requests), pool, stream
+                )
             elif not (recording and self._kept(held)):
                 self._free(alive[number])
 
