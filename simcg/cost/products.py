@@ -39,7 +39,7 @@ def product_curve(grid: Grid, key: CurveKey) -> Curve:
         spread_ns=(),
         provenance=grid.provenance if known else "interpolated",
         source=grid.source,
-        sigma=0.0 if known else grid.sigma,
+        sigma=grid.noise if known else grid.sigma,
     )
 
 

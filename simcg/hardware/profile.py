@@ -110,7 +110,8 @@ class Grid(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """Dense products of any size on weights of one type: ns over k, n and rows, ascending each.
 
     ``ns`` is row-major: for each k, for each n, one entry for each of ``rows``. Between sizes
-    times are interpolated; ``sigma`` is one sigma of what that is off, as a share.
+    times are interpolated. Both as shares, one sigma: ``noise`` of one time, ``sigma`` of one
+    between sizes.
     """
 
     weights: str
@@ -118,6 +119,7 @@ class Grid(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     n: tuple[int, ...]
     rows: tuple[int, ...]
     ns: tuple[int, ...]
+    noise: float
     sigma: float
     provenance: Provenance
     source: str
@@ -130,8 +132,9 @@ class Grid(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
             raise ValueError("a grid needs two entries or more in k and in n")
         if not self.source.strip():
             raise ValueError("source is empty")
-        if not 0 <= self.sigma < math.inf:
-            raise ValueError(f"sigma is {self.sigma}, not a number >= 0")
+        for name in ("noise", "sigma"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name} is {getattr(self, name)}, not a number >= 0")
         for name in ("k", "n", "rows", "ns"):
             _require_all_positive(name, getattr(self, name))
         for name in ("k", "n", "rows"):

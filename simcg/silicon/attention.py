@@ -14,6 +14,7 @@ import numpy as np
 
 from simcg.arrays import Floats
 from simcg.hardware.profile import Curve, CurveKey
+from simcg.silicon.noise import roughness
 from simcg.silicon.source import Rows, Table
 
 TOKENS = tuple(2**i for i in range(4, 16))
@@ -121,5 +122,6 @@ def _curve(
         spread_ns=(),
         provenance="measured",
         source=source,
+        sigma=roughness(plane),
         causal=key.op == "attention",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from simcg.hardware.profile import Curve, CurveKey
+from simcg.silicon.noise import roughness
 from simcg.silicon.source import Table
 
 VALUE_BYTES = 2
@@ -39,6 +40,7 @@ def all_reduces(own: Table, nccl: Table | None, source: str) -> list[Curve]:
                 spread_ns=(),
                 provenance="measured",
                 source=source,
+                sigma=roughness(np.array([times[size] for size in sizes])),
             )
         )
     return out

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from simcg.hardware.profile import Curve, CurveKey
+from simcg.silicon.noise import roughness
 from simcg.silicon.source import Table
 
 WEIGHTS = {
@@ -59,4 +60,5 @@ def _curve(key: CurveKey, table: Table, source: str) -> Curve:
         spread_ns=(),
         provenance="measured",
         source=source,
+        sigma=roughness(ns),
     )

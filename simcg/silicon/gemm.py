@@ -30,6 +30,9 @@ HOST_NS = 20_000
 FLAT = ((1, 1), (2, 3), (3, 5), (5, 8), (9, 16))
 """Rows that share the smallest tile: the grid's row is the last of each, its time their median."""
 
+SAME_TILE = (9, 16)
+"""Rows that differ in nothing a kernel of tensor cores sees."""
+
 
 @dataclass(frozen=True)
 class Dense:
@@ -71,7 +74,7 @@ def _grid(table: Table, weights: str, source: str) -> Filtered:
     # a row that is missing or not the kernel's takes at most what the least larger one does
     whole = np.where(late | np.isnan(kept.ns), least, kept.ns)
     usable = [np.flatnonzero(sizes >= SMALLEST) for sizes in (full.k, full.n)]
-    usable_k, usable_n = complete(np.isinf(whole).any(axis=2), *usable)
+    usable_k, usable_n = complete(np.any(np.isinf(whole), axis=2), *usable)
     rows, ns = by_tile(full.m, whole[np.ix_(usable_k, usable_n)])
     k, n = full.k[usable_k], full.n[usable_n]
     errors = held_out(k, n, ns)
@@ -81,6 +84,7 @@ def _grid(table: Table, weights: str, source: str) -> Filtered:
         n=tuple(n.tolist()),
         rows=tuple(rows.tolist()),
         ns=tuple(np.rint(ns).astype(np.int64).ravel().tolist()),
+        noise=round(repeat_noise(kept), 4),
         sigma=round(errors[1], 4),
         provenance="measured",
         source=source,
@@ -97,7 +101,8 @@ def dense(table: Table) -> Dense:
         for axis, name in zip(axes, ("k", "n", "m"), strict=True)
     ]
     np.minimum.at(ns, tuple(at), table.rows["latency"] * 1e6)
-    return Dense(*axes, np.where(np.isfinite(ns) & (ns > 0), ns, np.nan))
+    k, n, m = axes
+    return Dense(k, n, m, np.where(np.isfinite(ns) & (ns > 0), ns, np.nan))
 
 
 def host_bound(table: Dense) -> Bools:
@@ -146,17 +151,29 @@ def by_tile(m: Ints, ns: Floats) -> tuple[Ints, Floats]:
     before = rows[-1] if rows else 0
     ends = [row for row in place if row > before and row - 1 not in place]
     for end in ends:
-        last = ns[..., place[end]]
-        first = ns[..., place.get(before + 1, place[end])]
+        at_end = ns[..., place[end]]
+        at_start = np.minimum(ns[..., place.get(before + 1, place[end])], at_end)
         if end - before <= TILE:
-            last = np.sqrt(last * np.minimum(first, last))
+            at_end = np.sqrt(at_start * at_end)
         elif before + 1 in place:
             rows.append(before + TILE)
-            times.append(np.minimum(first, last))
+            times.append(at_start)
         rows.append(end)
-        times.append(last)
+        times.append(at_end)
         before = end
     return np.array(rows, dtype=np.int64), np.stack(times, axis=-1)
+
+
+def repeat_noise(table: Dense) -> float:
+    """One sigma of a measurement, as a share, by neighbouring rows of one smallest tile.
+
+    They do equal work, so the logarithm of their ratio is the difference of two errors.
+    """
+    rows = [i for i, m in enumerate(table.m) if SAME_TILE[0] <= m <= SAME_TILE[1]]
+    if len(rows) < 2:
+        return 0.0
+    off = np.abs(np.diff(np.log(table.ns[..., rows]), axis=-1))
+    return float(np.nanmedian(off) * 1.4826 / np.sqrt(2.0))
 
 
 def held_out(k: Ints, n: Ints, ns: Floats) -> tuple[float, float, float]:

@@ -33,11 +33,12 @@ def _without_fractions(text: bytes) -> bytes:
 
 def write_profile(profile: HardwareProfile, path: Path) -> None:
     """The whole file or none; ``InputError`` where it cannot be written."""
+    text = profile_text(profile)
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(profile_text(profile))
+                file.write(text)
             Path(temporary).chmod(0o644)
             Path(temporary).replace(path)
         except OSError:
