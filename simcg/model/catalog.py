@@ -12,13 +12,15 @@ import msgspec
 from simcg.errors import InputError
 from simcg.model.architecture import Architecture, LayerKind, WeightDtypes
 from simcg.model.config import read_config
+from simcg.model.parts import Delta, Indexer, Latent
 
 
 class ModelFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """One file of ``simcg/model/data``: the published sizes of a model.
 
     ``source``: the repository whose config.json states them; ``also``: other ids of the same
-    architecture; layer i is of kind ``pattern[i % len(pattern)]``; the rest as in Architecture.
+    architecture; layers are of the kinds ``first``, then of ``pattern`` again and again; the rest
+    as in Architecture.
     """
 
     source: str
@@ -32,6 +34,7 @@ class ModelFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     vocab: int
     max_position: int
     also: tuple[str, ...] = ()
+    first: tuple[LayerKind, ...] = ()
     intermediate: int = 0
     experts: int = 0
     top_k: int = 0
@@ -45,13 +48,21 @@ class ModelFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     expert_bias: bool = False
     tied_embeddings: bool = False
     weights: WeightDtypes = WeightDtypes()
+    wide_qk_norm: bool = False
+    attention_gate: bool = False
+    shared_intermediate: int = 0
+    shared_gate: bool = False
+    latent: Latent | None = None
+    indexer: Indexer | None = None
+    delta: Delta | None = None
 
     def architecture(self, name: str) -> Architecture:
         """These facts as an ``Architecture``."""
         sizes = {field: getattr(self, field) for field in self.__struct_fields__}
-        for field in ("source", "also", "layers", "pattern"):
+        for field in ("source", "also", "layers", "first", "pattern"):
             del sizes[field]
-        kinds = tuple(self.pattern[i % len(self.pattern)] for i in range(self.layers))
+        rest = range(self.layers - len(self.first))
+        kinds = (*self.first, *(self.pattern[i % len(self.pattern)] for i in rest))
         return Architecture(name=name, layer_kinds=kinds, **sizes)
 
 

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import codecs
-import re
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from simcg.errors import Finding, InputError
-from simcg.model.architecture import Architecture, LayerKind, WeightDtypes
-from simcg.model.ops import Dtype
+from simcg.model.architecture import Architecture, LayerKind
+from simcg.model.config_fields import Fields
+from simcg.model.config_hybrid import hybrid_architecture
+from simcg.model.config_latent import latent_architecture
+from simcg.model.config_weights import weight_dtypes
 
-FAMILIES = ("llama", "mistral", "qwen2", "qwen3", "qwen3_moe", "mixtral", "gpt_oss")
+HEADS = ("llama", "mistral", "qwen2", "qwen3", "qwen3_moe", "mixtral", "gpt_oss", "minimax_m2")
+LATENT = ("deepseek_v3", "deepseek_v32", "kimi_k2", "glm_moe_dsa")
+HYBRID = ("qwen3_5_text", "qwen3_5_moe_text")
+NESTED = ("kimi_k25", "qwen3_5", "qwen3_5_moe")
+"""Families whose decoder is the text_config of a model that takes images too."""
+FAMILIES = (*HEADS, *LATENT, *HYBRID, *NESTED)
 DTYPES = ("bfloat16", "float16", "float32")
 ACTIVATIONS = (
     "silu", "swish", "gelu", "gelu_10", "gelu_accurate", "gelu_fast", "gelu_new", "gelu_python",
@@ -22,12 +27,6 @@ ACTIVATIONS = (
 )  # fmt: skip
 """Of the gate: one elementwise kernel, whichever of them it computes."""
 MAX_LAYERS = 10_000
-MAX_SIZE = 1 << 30
-"""No model comes near these; they keep a mistyped size from filling the memory."""
-QUANTISED: dict[str, WeightDtypes] = {
-    "fp8": WeightDtypes("fp8", "fp8", "fp8"),
-    "mxfp4": WeightDtypes(experts="mxfp4"),
-}
 
 
 def read_config(path: str | Path) -> Architecture:
@@ -47,58 +46,41 @@ def read_config(path: str | Path) -> Architecture:
     if not isinstance(raw, dict):
         raise InputError(str(file), "", raw, "a JSON object")
     name = file.resolve().parent.name if file.name == "config.json" else file.stem
-    return _architecture(_Fields(str(file), raw), name)
+    return _architecture(Fields(str(file), raw), name)
 
 
-@dataclass(frozen=True, slots=True)
-class _Fields:
-    """Typed access to a config; a missing or null field takes the default."""
-
-    source: str
-    raw: dict[str, Any]  # JSON as decoded: every access below checks the type
-
-    def fail(self, field: str, expected: str) -> InputError:
-        return InputError(self.source, field, self.raw.get(field), expected)
-
-    def integer(
-        self, field: str, default: int | None = None, least: int = 1, most: int = MAX_SIZE
-    ) -> int:
-        value = self.raw.get(field)
-        if value is None and default is not None:
-            return default
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise self.fail(field, f"an integer from {least} to {most}")
-        return value
-
-    def flag(self, field: str, default: bool = False) -> bool:
-        value = self.raw.get(field)
-        if value is None:
-            return default
-        if not isinstance(value, bool):
-            raise self.fail(field, "true or false")
-        return value
-
-    def check_word(self, field: str, known: tuple[str, ...]) -> None:
-        value = self.raw.get(field)
-        if value is not None and value not in known:
-            raise self.fail(field, "one of " + ", ".join(known))
-
-    def items(self, field: str, kind: type, what: str) -> list[Any] | None:
-        value = self.raw.get(field)
-        if value is None:
-            return None
-        if not isinstance(value, list) or not all(type(item) is kind for item in value):
-            raise self.fail(field, f"a list of {what}")
-        return value
-
-
-def _architecture(fields: _Fields, name: str) -> Architecture:
+def _architecture(fields: Fields, name: str) -> Architecture:
     family = fields.raw.get("model_type")
     if not isinstance(family, str) or family not in FAMILIES:
         raise fields.fail("model_type", "a supported decoder: " + ", ".join(FAMILIES))
+    if family in NESTED:
+        return _architecture(_text(fields), name)
     for field in ("torch_dtype", "dtype"):
         fields.check_word(field, DTYPES)
     fields.check_word("hidden_act", ACTIVATIONS)
+    layers = fields.integer("num_hidden_layers", most=MAX_LAYERS)
+    if family in LATENT:
+        return latent_architecture(fields, name, family, layers)
+    if family in HYBRID:
+        return hybrid_architecture(fields, name, family, layers)
+    return _heads_architecture(fields, name, family, layers)
+
+
+def _text(fields: Fields) -> Fields:
+    """The text_config, with what only the object around it says."""
+    inner = fields.inner("text_config")
+    if inner is None:
+        raise fields.fail("text_config", "the object that describes the decoder")
+    family = inner.raw.get("model_type")
+    if family in NESTED:
+        raise inner.fail("model_type", "a decoder: " + ", ".join((*LATENT, *HYBRID)))
+    outer = ("quantization_config", "tie_word_embeddings")
+    more = {name: fields.raw[name] for name in outer if fields.raw.get(name) is not None}
+    return Fields(inner.source, {**more, **inner.raw})
+
+
+def _heads_architecture(fields: Fields, name: str, family: str, layers: int) -> Architecture:
+    """Of grouped-query attention and dense or expert layers."""
     heads = fields.integer("num_attention_heads")
     hidden = fields.integer("hidden_size")
     kv_heads = fields.integer("num_key_value_heads", default=heads)
@@ -106,10 +88,10 @@ def _architecture(fields: _Fields, name: str) -> Architecture:
         raise fields.fail("num_key_value_heads", f"a divisor of the {heads} attention heads")
     if fields.raw.get("head_dim") is None and hidden % heads:
         raise fields.fail("hidden_size", f"a multiple of {heads} heads, or a head_dim")
-    layers = fields.integer("num_hidden_layers", most=MAX_LAYERS)
     moe = _moe_layers(fields, family, layers)
     kinds = tuple(map(LayerKind, _windows(fields, family, layers), moe))
-    oss, bias = family == "gpt_oss", fields.flag("attention_bias", family == "gpt_oss")
+    oss, minimax = family == "gpt_oss", family == "minimax_m2"
+    bias = fields.flag("attention_bias", oss)
     experts, top_k, moe_intermediate = _experts(fields, family) if any(moe) else (0, 0, 0)
     return Architecture(
         name=name,
@@ -125,19 +107,20 @@ def _architecture(fields: _Fields, name: str) -> Architecture:
         experts=experts,
         top_k=top_k,
         moe_intermediate=moe_intermediate,
-        qk_norm=family in ("qwen3", "qwen3_moe"),
+        qk_norm=family in ("qwen3", "qwen3_moe") or (minimax and fields.flag("use_qk_norm")),
+        wide_qk_norm=minimax and fields.flag("use_qk_norm"),
         qkv_bias=bias or family == "qwen2",
         o_bias=bias and family != "qwen2",
         mlp_bias=family == "llama" and fields.flag("mlp_bias"),
         sinks=oss,
-        router_bias=oss,
+        router_bias=oss or (minimax and fields.flag("use_routing_bias")),
         expert_bias=oss,
         tied_embeddings=fields.flag("tie_word_embeddings"),
-        weights=_weight_dtypes(fields),
+        weights=weight_dtypes(fields, kinds),
     )
 
 
-def _experts(fields: _Fields, family: str) -> tuple[int, int, int]:
+def _experts(fields: Fields, family: str) -> tuple[int, int, int]:
     """Experts, choices a token, width of an expert."""
     count = "num_experts" if family == "qwen3_moe" else "num_local_experts"
     width = "moe_intermediate_size" if family == "qwen3_moe" else "intermediate_size"
@@ -147,15 +130,15 @@ def _experts(fields: _Fields, family: str) -> tuple[int, int, int]:
     return experts, top_k, fields.integer(width)
 
 
-def _moe_layers(fields: _Fields, family: str, layers: int) -> list[bool]:
+def _moe_layers(fields: Fields, family: str, layers: int) -> list[bool]:
     if family != "qwen3_moe":
-        return [family in ("mixtral", "gpt_oss")] * layers
+        return [family in ("mixtral", "gpt_oss", "minimax_m2")] * layers
     dense = set(fields.items("mlp_only_layers", int, "layer numbers") or ())
     step = fields.integer("decoder_sparse_step", default=1)
     return [i not in dense and (i + 1) % step == 0 for i in range(layers)]
 
 
-def _windows(fields: _Fields, family: str, layers: int) -> list[int | None]:
+def _windows(fields: Fields, family: str, layers: int) -> list[int | None]:
     """Each layer's window: ``layer_types`` if given, else the family's own older fields."""
     types = fields.items("layer_types", str, "strings")
     if types is not None:
@@ -174,7 +157,7 @@ def _windows(fields: _Fields, family: str, layers: int) -> list[int | None]:
     return [None if i < first else window for i in range(layers)]
 
 
-def _full_layers(fields: _Fields, family: str, layers: int) -> int:
+def _full_layers(fields: Fields, family: str, layers: int) -> int:
     """How many layers at the start have full attention where ``layer_types`` does not say."""
     if fields.raw.get("sliding_window") is None or family == "llama":
         return layers
@@ -183,38 +166,3 @@ def _full_layers(fields: _Fields, family: str, layers: int) -> int:
     if not fields.flag("use_sliding_window") or fields.raw.get("max_window_layers") is None:
         return layers
     return min(layers, fields.integer("max_window_layers", least=0))
-
-
-def _weight_dtypes(fields: _Fields) -> WeightDtypes:
-    """bf16, or what ``quantization_config`` converts less ``modules_to_not_convert``."""
-    quantisation = fields.raw.get("quantization_config")
-    if quantisation is None:
-        return WeightDtypes()
-    if not isinstance(quantisation, dict):
-        raise fields.fail("quantization_config", "an object")
-    inner = _Fields(f"{fields.source}, quantization_config", quantisation)
-    method = quantisation.get("quant_method")
-    if not isinstance(method, str) or method not in QUANTISED:
-        raise inner.fail("quant_method", "one of " + ", ".join(QUANTISED))
-    chosen = QUANTISED[method]
-    kept = inner.items("modules_to_not_convert", str, "module names") or []
-
-    def stored(part: Dtype, *modules: str) -> Dtype:
-        return "bf16" if any(_keeps(inner, kept, module) for module in modules) else part
-
-    return WeightDtypes(
-        attention=stored(chosen.attention, "self_attn"),
-        mlp=stored(chosen.mlp, "mlp"),
-        experts=stored(chosen.experts, "mlp", "mlp.experts", "block_sparse_moe"),
-    )
-
-
-def _keeps(fields: _Fields, kept: list[str], module: str) -> bool:
-    """Whether ``module`` stays unconverted in every layer; some layers only is an error."""
-    pattern = re.compile(rf"(model\.layers\.(?P<layer>\*|\d+)\.)?{re.escape(module)}(\.\*)?")
-    found = [match for name in kept if (match := pattern.fullmatch(name))]
-    if not found:
-        return False
-    if any(match["layer"] in (None, "*") for match in found):
-        return True
-    raise fields.fail("modules_to_not_convert", f"{module} of every layer (model.layers.*) or none")

@@ -51,7 +51,7 @@ def delta_attention(arch: Architecture, tp: int, decodes: bool) -> list[Op]:
            (Tensor("normed", row),)),
         *linear("out", (values, arch.hidden), stored, "normed", "hidden"),
     ]  # fmt: skip
-    return frame(ops, dead=("convolved", "decay", "chunks"))
+    return frame(ops, dead=("convolved", "decay", "delta_scratch"))
 
 
 def _rule(sizes: Delta, tp: int, decodes: bool) -> list[Op]:
@@ -80,6 +80,6 @@ def _rule(sizes: Delta, tp: int, decodes: bool) -> list[Op]:
         ),
         Op(
             "delta_rule", "linear_attention", rule, CHUNKED_KERNELS, ("convolved", "decay"),
-            (*out, Tensor("chunks", chunks)),
+            (*out, Tensor("delta_scratch", chunks)),
         ),
     ]  # fmt: skip

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from simcg.errors import require
 from simcg.model.architecture import ACTIVATION_BYTES, Architecture
 from simcg.model.forward import forward_pass
 from simcg.model.ops import Elementwise, ForwardPass, GroupedGemm, Op, Tensor
@@ -24,6 +25,7 @@ def lean_pass(arch: Architecture) -> ForwardPass:
     pool's blocks keep their places; experts gather their rows first, are sorted by one kernel,
     and free what they no longer need; the last norm writes into the caller's buffer.
     """
+    check_lean(arch)
     engine = forward_pass(arch, dtype="bf16")
     layers = {id(layer): _layer(arch, layer) for layer in engine.layers}
     return ForwardPass(
@@ -32,6 +34,14 @@ def lean_pass(arch: Architecture) -> ForwardPass:
         layers=tuple(layers[id(layer)] for layer in engine.layers),
         tail=engine.tail[:1],
     )
+
+
+def check_lean(arch: Architecture) -> None:
+    """``InputError`` for a model with parts that the lean decoder does not have."""
+    plain = all(kind.mixer == "heads" for kind in arch.layer_kinds)
+    plain = plain and not (arch.shared_intermediate or arch.attention_gate or arch.wide_qk_norm)
+    expected = "grouped-query attention, norms per head and no shared expert"
+    require(plain, "lean decoder", "model", arch.name, expected)
 
 
 def _head(arch: Architecture) -> tuple[Op, ...]:

@@ -23,13 +23,14 @@ from simcg.hardware.catalog import load_profile, profile_names
 from simcg.hardware.match import profile_matches
 from simcg.hardware.profile import HardwareProfile, decode_profile
 from simcg.model.architecture import Architecture
-from simcg.model.catalog import architecture_named, model_names
+from simcg.model.catalog import architecture_named
 from simcg.model.forward import forward_pass
 from simcg.model.lean import lean_pass
 from simcg.model.ops import Attention, ForwardPass, Gemm, GroupedGemm
 from tests.calibrations import made_raw
 from tests.cost_laws import rows_work
 from tests.costs import figures, one_request
+from tests.lean_models import lean_names
 
 MODELS = [architecture_named(name) for name in DEFAULT_MODELS]
 RAW = made_raw(MODELS)
@@ -268,7 +269,7 @@ def test_profiles_are_named_after_their_gpu(gpu: str, name: str) -> None:
     assert profile_name(gpu) == name
 
 
-@pytest.mark.parametrize("model", model_names())
+@pytest.mark.parametrize("model", lean_names())
 def test_other_models_are_planned_whole(model: str) -> None:
     """Whatever model is asked for, all its products and attentions are in the plan."""
     arch = architecture_named(model)

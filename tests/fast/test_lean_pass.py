@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from simcg.errors import InputError
 from simcg.model.activations import lifetimes, live_row_bytes, peak_activation_bytes
 from simcg.model.architecture import Architecture
 from simcg.model.catalog import architecture_named, model_names
@@ -25,6 +26,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from real_gpu.attention.attention import using
 from simcg.batch import Batch
 from tests.decoders import CPU, FAMILIES, LLAMA, Engine, random_ids
+from tests.lean_models import lean_names
 
 torch.set_num_threads(1)
 TOKENS = 24
@@ -156,7 +158,7 @@ def test_the_decoder_holds_at_each_op_what_the_pass_says(arch: Architecture) -> 
     assert max(held) - peak_activation_bytes(forward, TOKENS) in (0, 4 * arch.experts)
 
 
-@pytest.mark.parametrize("name", model_names())
+@pytest.mark.parametrize("name", lean_names())
 def test_it_is_the_engines_forward_but_for_what_it_states(name: str) -> None:
     """Products, windows and breaks are those of ``forward_pass`` in bf16, in the same order."""
     arch = architecture_named(name)
@@ -174,6 +176,15 @@ def test_it_is_the_engines_forward_but_for_what_it_states(name: str) -> None:
     assert lean.tail == engine.tail[:1]
     for life in lifetimes(lean):
         assert life.last_read > life.written or life.tensor.name == "flash_sums"
+
+
+def test_the_models_that_it_cannot_run_are_refused_by_name() -> None:
+    """Latent, linear and gated attention, wide norms and shared experts are not in it."""
+    refused = sorted(set(model_names()) - set(lean_names()))
+    assert {"deepseek-r1", "glm-5.2", "minimax-m2.5", "qwen3.5-397b-a17b"} <= set(refused)
+    for name in refused:
+        with pytest.raises(InputError, match=f"lean decoder, model: got '{name}'"):
+            lean_pass(architecture_named(name))
 
 
 def test_kernels_of_a_layer() -> None:

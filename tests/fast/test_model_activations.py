@@ -12,6 +12,7 @@ from simcg.model.activations import (
     peak_activation_bytes,
     peak_activation_row_bytes,
 )
+from simcg.model.architecture import Architecture, LayerKind
 from simcg.model.catalog import architecture_named, model_names
 from simcg.model.forward import forward_pass
 from simcg.model.ops import Elementwise, ForwardPass, Op, Rows, Tensor
@@ -91,14 +92,36 @@ def test_what_crosses_a_break_is_alive_during_it(fp: ForwardPass) -> None:
 
 
 @pytest.mark.parametrize("name", model_names())
-def test_residual_qkv_and_attention_output_cross_each_break(name: str) -> None:
-    """The boundary of a layer is exactly these three rows."""
+def test_residual_and_what_attention_reads_and_writes_cross_each_break(name: str) -> None:
+    """The boundary of a layer is the residual, what its break reads, and what it returns."""
     arch = architecture_named(name)
     for tp in (1, 2, 8):
-        heads = 2 * arch.heads // tp + 2 * arch.rank_kv_heads(tp)
-        expected = 2 * (arch.hidden + heads * arch.head_dim)
         found = boundary_row_bytes(forward_pass(arch, tp=tp))
-        assert found == (expected,) * arch.layers
+        assert found == tuple(2 * arch.hidden + boundary(arch, k, tp) for k in arch.layer_kinds)
+
+
+def boundary(arch: Architecture, kind: LayerKind, tp: int) -> int:
+    """Bytes a token of the tensors that only the attention of a layer takes across its break."""
+    heads = arch.heads // tp
+    if kind.mixer == "heads":
+        queries = heads * (2 + arch.attention_gate)
+        return 2 * (queries + 2 * arch.rank_kv_heads(tp)) * arch.head_dim
+    if kind.mixer == "linear":
+        d = arch.need_delta()
+        values = d.value_heads * d.value_dim
+        mixed = 2 * d.key_heads * d.key_dim + values
+        # split queries, keys and values, the gate of the result, gates of the rule, the result
+        return 2 * (mixed + 2 * values + 2 * d.value_heads) // tp
+    m = arch.need_latent()
+    queries = heads * (m.nope_dim + m.rope_dim)
+    if kind.mixer == "latent":
+        expanded = heads * (2 * m.nope_dim + m.rope_dim + m.v_dim)
+        return 2 * (queries + expanded + heads * m.v_dim)
+    latents = m.q_rank + m.kv_rank + m.rope_dim + m.kv_rank
+    chosen = 4 * arch.need_indexer().top_k
+    own = kind.mixer == "sparse"  # its indexer reads the layer's input and compressed queries
+    inputs = arch.hidden + m.q_rank if own else 0
+    return 2 * (queries + latents + inputs + heads * m.kv_rank) + chosen
 
 
 def test_the_dense_peak_is_the_down_projection() -> None:

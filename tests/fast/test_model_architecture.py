@@ -18,6 +18,9 @@ EXACT = {
     "qwen3-8b": 8_190_735_360,
     "qwen3-30b-a3b": 30_532_122_624,
     "qwen3-235b-a22b": 235_093_634_560,
+    "qwen3-32b": 32_762_123_264,
+    "llama-3.1-405b": 405_853_388_800,
+    "mixtral-8x7b": 46_702_792_704,
 }
 CARD = {"gpt-oss-20b": (20.91e9, 3.61e9), "gpt-oss-120b": (116.83e9, 5.13e9)}
 
@@ -36,6 +39,35 @@ def test_gpt_oss_has_the_parameters_of_its_model_card(
     arch = architecture_named(name)
     assert arch.total_params == pytest.approx(published[0], abs=0.005e9)
     assert arch.active_params == pytest.approx(published[1], abs=0.005e9)
+
+
+@pytest.mark.parametrize(
+    ("name", "total", "active"),
+    [
+        ("deepseek-r1", 671, 37),  # arXiv 2412.19437
+        ("kimi-k2", 1000, 32),  # model card: 1T total
+        ("kimi-k2.5", 1000, 32),  # model card
+        ("glm-5", 744, 40),  # arXiv 2602.15763
+        ("minimax-m2.5", 230, 10),  # model card
+        ("qwen3.5-397b-a17b", 397, 17),  # its name
+    ],
+)
+def test_big_expert_models_have_the_parameters_that_their_makers_state(
+    name: str, total: float, active: float
+) -> None:
+    """Billions as published, total within 3 % (Kimi's is a round trillion), active within 1."""
+    arch = architecture_named(name)
+    assert arch.total_params / 1e9 == pytest.approx(total, rel=0.03 if total >= 1000 else 0.006)
+    assert arch.active_params / 1e9 == pytest.approx(active, abs=0.9)
+
+
+def test_an_indexer_costs_little_and_shared_ones_less() -> None:
+    """V3.2 is R1 with an indexer in each of 61 layers; GLM-5.2 is GLM-5 with 21 of 78."""
+    r1, v32 = architecture_named("deepseek-r1"), architecture_named("deepseek-v3.2")
+    one = 1536 * 64 * 128 + 7168 * (128 + 64) + 2 * 128
+    assert v32.total_params - r1.total_params == 61 * one
+    glm = architecture_named("glm-5").total_params - architecture_named("glm-5.2").total_params
+    assert glm == (78 - 21) * (2048 * 32 * 128 + 6144 * (128 + 32) + 2 * 128)
 
 
 def test_active_parameters_match_the_names_of_the_moe_models() -> None:
@@ -60,6 +92,25 @@ def test_kv_bytes_of_a_token_follow_from_the_heads() -> None:
     assert arch.kv_bytes_per_token(8) == arch.kv_bytes_per_token(16)
 
 
+def test_a_latent_cache_is_small_and_on_every_rank() -> None:
+    """DeepSeek-R1 keeps 576 16-bit values a token and layer, the indexer 132 bytes more."""
+    r1, v32 = architecture_named("deepseek-r1"), architecture_named("deepseek-v3.2")
+    assert r1.kv_bytes_per_token() == r1.kv_bytes_per_token(8) == 61 * 576 * 2
+    assert v32.kv_bytes_per_token(4) == 61 * (576 * 2 + 132)
+    glm = architecture_named("glm-5.2")
+    assert glm.kv_bytes_per_token(4) == 78 * 576 * 2 + 21 * 132
+    assert r1.state_bytes_per_request() == 0
+
+
+def test_linear_layers_keep_a_state_for_each_request() -> None:
+    """Qwen3.5: 45 layers of 64 states of 128 x 128 in fp32 and three inputs of 12,288 channels."""
+    arch = architecture_named("qwen3.5-397b-a17b")
+    assert arch.kv_bytes_per_token() == 15 * 2 * 2 * 256 * 2
+    state = 64 * 128 * 128 * 4 + 3 * (2 * 16 * 128 + 64 * 128) * 2
+    assert arch.state_bytes_per_request() == 45 * state
+    assert arch.state_bytes_per_request(4) == 45 * state // 4
+
+
 @pytest.mark.parametrize("name", model_names())
 def test_weights_of_a_rank_shrink_with_ranks_and_never_below_their_share(name: str) -> None:
     """tp ranks together hold at least the whole model; more ranks never hold more each."""
@@ -69,7 +120,7 @@ def test_weights_of_a_rank_shrink_with_ranks_and_never_below_their_share(name: s
     assert all(b * tp >= sizes[0] for b, tp in zip(sizes, (1, 2, 4, 8), strict=True))
 
 
-@pytest.mark.parametrize("dtype", ["bf16", "fp8", "mxfp4", "nvfp4"])
+@pytest.mark.parametrize("dtype", ["bf16", "fp8", "fp8_block", "mxfp4", "nvfp4", "int4"])
 def test_weight_bytes_follow_the_stored_bits(dtype: Dtype) -> None:
     """Changing the stored type changes the matrices' bytes in proportion and nothing else."""
     arch = architecture_named("qwen3-8b")
