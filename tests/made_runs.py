@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from simcg.backend import BackendName
+from simcg.cost.table import ReplayModel
 from simcg.hardware.catalog import load_profile
 from simcg.ladder import dispatch
 from simcg.model.architecture import Architecture
@@ -28,9 +29,13 @@ from simcg.runs.schema import (
     LadderLine,
     Line,
     MemoryCell,
+    ServingLine,
+    ServingRequest,
+    ServingStep,
     StepCell,
     Timed,
 )
+from simcg.runs.serving import ServedRun, served_model, simulated, step_prices
 
 MODEL = "qwen3-8b"
 BACKENDS: tuple[tuple[BackendName, Compiler], ...] = (
@@ -170,3 +175,51 @@ def slower(line: Line, factor: float) -> Line:
     if not isinstance(line, StepCell):
         return line
     return msgspec.structs.replace(line, ns=line.ns * factor)
+
+
+SERVED = ServingLine(
+    run=0, model=MODEL, trace="made", policy="prefill-first", prefill_sizes=(16, 64, 128, 256),
+    max_ratio=(2, 1), decode_sizes=(1, 2, 4), chunk=256, running=4, longest=400,
+)  # fmt: skip
+
+
+def serving_lines(count: int = 60, overhead_ns: int = 70_000, policy: str = "") -> list[Line]:
+    """A closed run of single steps, and an open one as simulated; nothing else takes time.
+
+    Steps of the open run: one of each kind of batch that was simulated.
+    """
+    line = msgspec.structs.replace(SERVED, policy=policy or SERVED.policy)
+    opened = msgspec.structs.replace(line, run=1, utilisation=0.5)
+    rng = np.random.default_rng(0)
+    arrival = np.sort(rng.integers(0, count * 2_000_000, count))
+    wanted = zip(arrival.tolist(), rng.integers(1, 300, (count, 1)).tolist(), strict=True)
+    requests = tuple(
+        ServingRequest(1, at, prompt, 1 + at % 40, at + 1, at + 1) for at, (prompt,) in wanted
+    )
+    model = served_model(short_model(), load_profile("h200"))
+    result = simulated(ServedRun(opened, requests, ()), model, overhead_ns)
+    times = zip(requests, result.first_ns.tolist(), result.finish_ns.tolist(), strict=True)
+    steps = [
+        ServingStep(1, n, m, n * (n + 1) // 2, d, 100 * d, bucket, 0, 10**9, 1, 1, 1)
+        for n, m, d, bucket in ((100, 1, 0, 128), (150, 3, 0, 0), (0, 0, 3, 4), (0, 0, 1, 1))
+    ]
+    priced = [_priced(step, model, overhead_ns) for step in steps]
+    return [
+        line,
+        *(msgspec.structs.replace(step, run=0) for step in priced),
+        opened,
+        *(
+            msgspec.structs.replace(
+                one, arrival_ns=one.arrival_ns - requests[0].arrival_ns,
+                first_token_ns=first, finish_ns=finish,
+            )
+            for one, first, finish in times
+        ),
+        *priced,
+    ]  # fmt: skip
+
+
+def _priced(step: ServingStep, model: ReplayModel, overhead_ns: int) -> ServingStep:
+    """The step at its price."""
+    ns = int(step_prices([step], model, decodes_alone=step.kind == "decode")[0])
+    return msgspec.structs.replace(step, device_ns=ns, end_ns=ns + overhead_ns)

@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 
 from simcg.batch import Batch
+from simcg.cli import measure
+from simcg.des.serving.policy import POLICIES
 from simcg.errors import SimcgError
 from simcg.runs.read import Runs, read_runs
 from simcg.runs.schema import (
@@ -28,6 +30,7 @@ from simcg.runs.schema import (
     PeerCell,
     StepCell,
 )
+from simcg.runs.serving import served_runs
 from tests.made_runs import header
 from tests.studies import run_cli
 
@@ -45,10 +48,14 @@ from real_gpu.measure.correctness import (  # noqa: E402
 from real_gpu.measure.decide import ways_of  # noqa: E402
 from real_gpu.measure.plain import Plain  # noqa: E402
 from real_gpu.measure.runner import stretches  # noqa: E402
+from real_gpu.measure.serving import capacity_of, offered_at  # noqa: E402
 from real_gpu.measure.setting import SCALES, TINY, WAYS, setting_from  # noqa: E402
 from real_gpu.measure.writer import RunsWriter  # noqa: E402
 from real_gpu.models.decoder import Decoder  # noqa: E402
 from real_gpu.runners.inputs import StaticInput  # noqa: E402
+from real_gpu.serving.model import Ran  # noqa: E402
+from real_gpu.serving.request import Asked, Session  # noqa: E402
+from real_gpu.serving.server import Served, ServedStep  # noqa: E402
 
 CPU = torch.device("cpu")
 
@@ -113,6 +120,61 @@ def test_each_step_ran_in_every_bucket_that_its_ladders_choose(runs: Runs) -> No
     assert [sorted(t.bucket for t in c.times) for c in cells] == wanted
 
 
+def test_a_trace_is_served_run_by_run(tmp_path: Path) -> None:
+    """Two closed runs, then the trace at each utilisation: all its requests, at its rate."""
+    path = tmp_path / "serving.jsonl"
+    call = [
+        sys.executable, "-m", "simcg", "measure", "--device", "cpu", "--sections", "serving",
+        "--trace", "azure-conv", "--utilisation", "0.4,0.8", "--seconds", "0.4",
+        "--policy", "mixed", "--out", str(path),
+    ]  # fmt: skip
+    done = subprocess.run(call, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    few, full, *opened = served_runs(read_runs(path))
+    assert (few.closed, full.closed) == (True, True)
+    assert (few.line.running, full.line.running) == (1, SCALES["cpu"].running)
+    assert max(step.prefills + step.decodes for step in few.steps) == 1
+    assert [run.line.utilisation for run in opened] == [0.4, 0.8]
+    assert opened[1].rate > opened[0].rate > 0
+    for run in opened:
+        handed_out = sum(request.output for request in run.requests)
+        assert handed_out >= sum(step.decodes for step in run.steps) > 0
+        assert sum(step.tokens for step in run.steps) == sum(r.prompt for r in run.requests)
+        assert run.line.policy == "mixed"
+        assert run.line.trace == "azure-conv"
+
+
+def test_capacity_is_the_tokens_of_the_second_half_over_those_of_a_request() -> None:
+    """Three steps of two tokens each in half a second, of requests that want four."""
+    tokens = np.ones(3, dtype=np.int64)
+    asked = [Asked(0, tokens, 4) for _ in range(2)]
+    sessions = [Session(one, index, 1) for index, one in enumerate(asked)]
+    steps = [
+        ServedStep((0, 1), new, cached, 0, 10**8 * at, 10**8 * (at + 1), Ran([], 0, 1, 1, 1))
+        for at, new, cached in (
+            (0, (1, 1), (0, 0)), (4, (2, 1), (1, 1)), (5, (1, 1), (2, 2)), (7, (1, 1), (3, 3)),
+            (9, (1, 1), (4, 4)),
+        )
+    ]  # fmt: skip
+    assert capacity_of(Served(steps, sessions), asked) == pytest.approx(6 / 4 / 0.5)
+    with pytest.raises(SimcgError, match="made no step"):
+        capacity_of(Served([], []), asked)
+    with pytest.raises(SimcgError, match="ended before its tokens"):
+        capacity_of(Served(steps[:1], sessions), asked)
+
+
+def test_what_is_offered_has_the_rate_and_the_course_of_the_trace() -> None:
+    """As many requests as fill the seconds; gaps keep their proportions."""
+    asked = [Asked(at * at * 1000 + 7, np.ones(1, dtype=np.int64), 1) for at in range(100)]
+    offered = offered_at(asked, 20.0, 2.0)
+    arrival = np.array([one.arrival_ns for one in offered])
+    assert len(offered) == 40
+    assert arrival[0] == 0
+    assert arrival[-1] == pytest.approx(39 / 20 * 1e9)
+    np.testing.assert_allclose(arrival, np.arange(40) ** 2 * (arrival[-1] / 39**2), atol=1)
+    assert len(offered_at(asked, 20.0, 60.0)) == 100
+
+
 def test_runs_of_the_cpu_validate_by_their_bits_alone(measured: Path) -> None:
     """``simcg validate`` takes the file, compares no figure and meets every limit on bits."""
     ran = run_cli("validate", str(measured))
@@ -130,6 +192,10 @@ def test_runs_of_the_cpu_validate_by_their_bits_alone(measured: Path) -> None:
         (["--out", "no/such/folder.jsonl"], "folder that exists"),
         (["--out", ""], "folder that exists"),
         (["--models", "a,a"], "list of different names"),
+        (["--utilisation", "0.5"], "expected --sections serving beside it"),
+        (["--seconds", "9"], "expected --sections serving beside it"),
+        (["--seconds", "0"], "'--seconds'"),
+        (["--policy", "sjf"], "'--policy'"),
     ],
 )
 def test_what_cannot_be_measured_is_refused_before_it_starts(
@@ -149,6 +215,27 @@ def test_without_torch_one_line_says_what_still_works(tmp_path: Path) -> None:
     assert (ran.code, len(ran.err.splitlines())) == (2, 1)
     assert "pip install '.[gpu]'" in ran.err
     assert "work without" in ran.err
+
+
+def test_the_command_knows_the_policies_of_the_simulator() -> None:
+    """It names them itself, so that it starts without the simulator."""
+    assert measure.POLICIES == POLICIES
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--sections", "serving"], "got 'serving', expected --trace beside it"),
+        (["--trace", "azure-conv", "--utilisation", "1.5"], "shares of the capacity"),
+        (["--trace", "azure-conv", "--utilisation", "half"], "numbers separated by commas"),
+    ],
+)
+def test_what_cannot_be_served_is_refused_before_it_starts(
+    tmp_path: Path, arguments: list[str], says: str
+) -> None:
+    """By the measuring program itself."""
+    with pytest.raises(SimcgError, match=says):
+        setting_from(["--device", "cpu", "--out", str(tmp_path / "runs.jsonl"), *arguments])
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")

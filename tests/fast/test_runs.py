@@ -36,6 +36,7 @@ from tests.made_runs import (
     obedient_lines,
     predictor,
     runs_of,
+    serving_lines,
     step_cell,
     write,
 )
@@ -58,6 +59,7 @@ def every_kind() -> tuple[Line, ...]:
         ),
         InvarianceCell(4096, 6144, 9, 16, True),
         PeerCell("p", "c", (1, 2, 3), 5, 0, True),
+        *serving_lines(3),
     )  # fmt: skip
 
 
