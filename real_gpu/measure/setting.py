@@ -16,6 +16,7 @@ from simcg.hardware.catalog import load_profile
 from simcg.hardware.profile import HardwareProfile
 from simcg.model.architecture import Architecture, LayerKind
 from simcg.model.catalog import load_architecture
+from simcg.model.lean import check_lean
 from simcg.runs.contenders import RIVALS
 from simcg.runs.schema import Compiler
 from simcg.workload.requests import Requests
@@ -163,6 +164,7 @@ def setting_from(arguments: Sequence[str]) -> Setting:
     for name in names:
         arch = TINY if name == TINY.name else load_architecture(name)
         require(arch.name not in models, "--models", "", name, f"one model named {arch.name}")
+        check_lean(arch)
         models[arch.name] = arch
     traffic = None
     if given.trace is not None:  # what cannot be read is told before anything is measured

@@ -10,7 +10,7 @@ from simcg.cli.options import json_option
 from simcg.cli.show import console, print_json
 from simcg.model.catalog import load_architecture
 from simcg.model.forward import forward_pass
-from simcg.model.ops import Dtype
+from simcg.model.ops import WEIGHT_DTYPES, Dtype
 from simcg.model.table import model_rows, model_totals
 
 
@@ -18,7 +18,7 @@ from simcg.model.table import model_rows, model_totals
 @click.argument("name")
 @click.option("--tp", type=click.IntRange(1, 1024), default=1, show_default=True,
               help="Tensor-parallel ranks.")  # fmt: skip
-@click.option("--dtype", type=click.Choice(["bf16", "fp8", "mxfp4", "nvfp4"]),
+@click.option("--dtype", type=click.Choice(WEIGHT_DTYPES),
               help="Weights stored so.  [default: as the config says]")  # fmt: skip
 @json_option
 def command(name: str, tp: int, dtype: Dtype | None, as_json: bool) -> None:

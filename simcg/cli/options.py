@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
+from simcg.model.ops import WEIGHT_DTYPES
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 UNITS = {"": 1, "b": 1, "k": 10**3, "kb": 10**3, "m": 10**6, "mb": 10**6, "g": 10**9, "gb": 10**9,
@@ -110,7 +112,7 @@ server_options = apply(
                  help="Built-in profile or a profile file."),
     click.option("--tp", type=click.IntRange(1, 1024), default=1, show_default=True,
                  help="Tensor-parallel ranks."),
-    click.option("--dtype", type=click.Choice(["bf16", "fp8", "mxfp4", "nvfp4"]),
+    click.option("--dtype", type=click.Choice(WEIGHT_DTYPES),
                  help="Weights stored so.  [default: as the model's config says]"),
     click.option("--engine", default="sglang", show_default=True, metavar="NAME[==VERSION]",
                  help="sglang or vllm; rules and flags belong to the version."),

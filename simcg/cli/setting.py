@@ -16,7 +16,7 @@ from simcg.hardware.profile import HardwareProfile
 from simcg.model.architecture import Architecture
 from simcg.model.catalog import load_architecture
 from simcg.model.forward import forward_pass
-from simcg.model.ops import Dtype
+from simcg.model.ops import Dtype, activation_dtype
 from simcg.optimize.scenario import Limits, Scenario
 from simcg.workload.builtin import builtin_workload, workload_names
 from simcg.workload.read import read_traffic
@@ -127,7 +127,7 @@ def scenario_from(
 
 def _check_fit(arch: Architecture, tp: int, dtype: Dtype | None, profile: HardwareProfile) -> None:
     """The GPU computes in that type and holds the weights; ``InputError`` says which does not."""
-    needs = {"fp8": "fp8", "nvfp4": "fp4"}.get(dtype or "")
+    needs = None if dtype is None else {"fp8": "fp8", "nvfp4": "fp4"}.get(activation_dtype(dtype))
     units = {str(name) for name in profile.gpu.peak_flops}
     if needs is not None and needs not in units:
         raise InputError("--dtype", "", dtype, f"a type that {profile.name} computes in: "

@@ -102,7 +102,7 @@ def break_peak_bytes(fp: ForwardPass, tokens: int, requests: int = 1) -> int:
     They stay eager allocations where everything else is captured: tensors that are written and
     last used inside one run of breaks.
     """
-    runs = _break_runs(fp)
+    runs = break_runs(fp)
     change = [0] * (len(fp.ops) + 1)
     for life in lifetimes(fp):
         if any(life.written in run and life.last_held in run for run in runs):
@@ -121,7 +121,7 @@ def boundary_row_bytes(fp: ForwardPass) -> tuple[int, ...]:
     without a break give 0.
     """
     lives = [life for life in lifetimes(fp) if life.tensor.rows == "tokens"]
-    runs, out, index = _break_runs(fp), [], len(fp.head)
+    runs, out, index = break_runs(fp), [], len(fp.head)
     for layer in fp.layers:
         own = [run for run in runs if index <= run.start < index + len(layer)]
         crossing = (life for life in lives if any(_crosses(life, run) for run in own))
@@ -135,7 +135,7 @@ def _crosses(life: Lifetime, run: range) -> bool:
     return before or (life.written in run and life.last_read not in run)
 
 
-def _break_runs(fp: ForwardPass) -> list[range]:
+def break_runs(fp: ForwardPass) -> list[range]:
     """Indices of the breaks, those that follow each other in one range."""
     runs, index = [], 0
     for is_break, group in groupby(op.is_break for op in fp.ops):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from simcg.errors import InputError, require
-from simcg.model.ops import DTYPE_BITS, Dtype, stored_bytes
+from simcg.model.ops import WEIGHT_DTYPES, Dtype, stored_bytes
 from simcg.model.parts import Delta, Indexer, Latent, LayerKind
 from simcg.model.weights import BF16, WeightDtypes, weight_parts
 
@@ -189,8 +189,8 @@ class Architecture:
 
     def with_weights(self, dtype: Dtype) -> Architecture:
         """The same model with attention, dense, expert and shared matrices stored as ``dtype``."""
-        known = tuple(name for name in DTYPE_BITS if name != "fp32")
-        require(dtype in known, "weight dtype", "", dtype, "one of " + ", ".join(known))
+        known = "one of " + ", ".join(WEIGHT_DTYPES)
+        require(dtype in WEIGHT_DTYPES, "weight dtype", "", dtype, known)
         return replace(self, weights=WeightDtypes(dtype, dtype, dtype))
 
     def check_tp(self, tp: int) -> None:

@@ -17,6 +17,8 @@ DTYPE_BITS: dict[str, float] = {
 }  # fmt: skip
 """Stored bits a weight, block scales included: fp8_block an fp32 for 128 x 128, mxfp4 8 bits for
 32, nvfp4 8 for 16, int4 (weights only) 16 for 32; fp8 has one scale a matrix or row."""
+WEIGHT_DTYPES: tuple[Dtype, ...] = ("bf16", "fp8", "fp8_block", "mxfp4", "nvfp4", "int4")
+"""What matrices may be stored as."""
 
 OpKind = Literal[
     "embedding", "norm", "gemm", "rotary", "kv_write", "attention", "activation",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from simcg.model.activations import boundary_row_bytes, peak_activation_row_bytes
+from simcg.model.activations import boundary_row_bytes, break_runs, peak_activation_row_bytes
 from simcg.model.architecture import Architecture
 from simcg.model.forward import forward_pass
 from simcg.model.ops import (
@@ -36,7 +36,8 @@ class ModelRow:
     """One op of one section; ``layers`` says how many layers have that section (1 outside).
 
     ``flops`` and ``allocated_bytes`` are per row, and ``rows`` says rows of what;
-    ``weight_bytes`` are the matrices of one layer on one rank.
+    ``weight_bytes`` are the matrices of one layer on one rank. What has a row for each token and
+    key is in the shape's words.
     """
 
     section: str
@@ -60,6 +61,8 @@ class ModelTotals:
     active_params: int
     weight_bytes: int
     kv_bytes_per_token: int
+    state_bytes_per_request: int
+    """Of linear attention; 0 without it."""
     kernels: int
     breaks: int
     collectives: int
@@ -85,8 +88,9 @@ def model_totals(arch: Architecture, *, tp: int = 1, dtype: Dtype | None = None)
         active_params=arch.active_params,
         weight_bytes=stored.weight_bytes(tp),
         kv_bytes_per_token=arch.kv_bytes_per_token(tp),
+        state_bytes_per_request=arch.state_bytes_per_request(tp),
         kernels=sum(op.kernels for op in fp.ops),
-        breaks=sum(op.is_break for op in fp.ops),
+        breaks=len(break_runs(fp)),
         collectives=sum(op.kind == "collective" for op in fp.ops),
         peak_activation_row_bytes=peak_activation_row_bytes(fp),
         boundary_row_bytes=max(boundary_row_bytes(fp)),
@@ -103,17 +107,31 @@ def _row(section: str, layers: int, op: Op) -> ModelRow:
         kernels=op.kernels,
         weight_bytes=weight_bytes(op.shape),
         flops=flops_per_row(op.shape),
-        allocated_bytes=sum(tensor.row_bytes for tensor in op.writes),
+        allocated_bytes=sum(tensor.row_bytes for tensor in op.writes if tensor.rows == op.rows),
         rows=op.rows,
         is_break=op.is_break,
     )
 
 
 def _layer_label(layer: tuple[Op, ...]) -> str:
-    windows = [op.shape.window for op in layer if isinstance(op.shape, Attention)]
-    attention = ", ".join("full" if w is None else f"window {w}" for w in windows)
+    attention = next(_mixer_text(op.shape) for op in layer if _mixer_text(op.shape))
+    if any(isinstance(op.shape, IndexLogits) for op in layer):
+        attention += " by its own indexer"
     experts = any(isinstance(op.shape, GroupedGemm) for op in layer)
     return f"{attention}, {'experts' if experts else 'dense'}"
+
+
+def _mixer_text(shape: Shape) -> str:
+    """How the layer of such a shape mixes tokens; "" for shapes that do not."""
+    match shape:
+        case Attention(window=window):
+            return "full" if window is None else f"window {window}"
+        case LatentAttention(top_k=top_k):
+            return "latent" if top_k is None else f"latent, top {top_k}"
+        case GatedDelta():
+            return "linear"
+        case _:
+            return ""
 
 
 def _shape_text(shape: Shape) -> str:
@@ -140,7 +158,7 @@ def _sequence_text(shape: Shape) -> str:
             tail = "" if top_k is None else f", top {top_k}"
             text = f"{heads} heads, keys {keys}, values {values}{tail}"
         case IndexLogits(heads=heads, head_dim=dim):
-            text = f"{heads} heads, dim {dim}"
+            text = f"{heads} heads, dim {dim}, fp32 for each token and key"
         case SelectKeys(top_k=top_k):
             text = f"top {top_k}"
         case CausalConv(channels=channels, width=width):

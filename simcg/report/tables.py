@@ -119,11 +119,13 @@ def model_table(rows: Sequence[ModelRow]) -> Table:
 
 def totals_rows(totals: ModelTotals) -> list[Row]:
     """Sums over a forward."""
+    state = ("state of a request on a rank", size(totals.state_bytes_per_request))
     return [
         ("parameters", count(totals.total_params)),
         ("active parameters", count(totals.active_params)),
         ("weights on a rank", size(totals.weight_bytes)),
         ("KV cache a token on a rank", size(totals.kv_bytes_per_token)),
+        *([state] if totals.state_bytes_per_request else []),
         ("kernels a forward", count(totals.kernels)),
         ("breaks", count(totals.breaks)),
         ("collectives", count(totals.collectives)),
