@@ -13,7 +13,6 @@ from scipy.optimize import isotonic_regression
 from simcg.arrays import Floats, Ints
 from simcg.backend import BACKENDS
 from simcg.cost.kernels import Kernels, Work
-from simcg.hardware.catalog import load_profile
 from simcg.hardware.profile import Curve, CurveKey, HardwareProfile
 from simcg.model.ops import (
     DTYPE_BITS,
@@ -26,7 +25,7 @@ from simcg.model.ops import (
     OpKind,
     Shape,
 )
-from tests.costs import Costs, plain_step, play, random_forward, uneven_profile
+from tests.costs import Costs, plain_step, play, random_forward, uneven_profile, unmeasured
 
 LATENCY = 3
 
@@ -118,7 +117,7 @@ def step_agrees(step: ModuleType) -> bool:
 
 def curve_profile() -> HardwareProfile:
     """A profile with one small curve of each kind."""
-    base = load_profile("a100")
+    base = unmeasured("a100")
     given: dict[str, Any] = {"provenance": "measured", "source": "test"}
     small = {"x": (1.0, 16.0, 64.0), "spread_ns": (1.0, 1.0, 1.0), **given}
     grid = tuple(float(v) for v in (100, 200, 400, 210, 430, 900))
@@ -243,7 +242,7 @@ def roofline_agrees(kernels: ModuleType) -> bool:
     """Does every shape cost what the definition says, at tile edges and between, within 1 ns?"""
     rows = [1, 2, 100, 127, 128, 129, 256, 257, 1000, 1024, 1025, 2049, 8191, 8192]
     for name in ("a100", "gb300"):
-        profile = load_profile(name)
+        profile = unmeasured(name)
         price = kernels.Kernels(profile)
         for shape in ROOFLINE_SHAPES:
             found = price.time(op_of(shape), rows_work(rows)).ns

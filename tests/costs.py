@@ -33,6 +33,11 @@ from simcg.model.ops import (
 S = TypeVar("S", bound=msgspec.Struct)
 
 
+def unmeasured(name: str) -> HardwareProfile:
+    """A built-in profile without its kernels, which the roofline then prices."""
+    return msgspec.structs.replace(load_profile(name), curves=(), grids=())
+
+
 @dataclass(frozen=True)
 class Costs:
     """One item of the recurrence, in ns."""

@@ -25,6 +25,7 @@ from tests.cost_laws import (
     roofline_agrees,
     rows_work,
 )
+from tests.costs import unmeasured
 
 H200 = load_profile("h200")
 
@@ -137,7 +138,7 @@ def test_attention_grows_with_keys_where_its_curve_does(curve: Curve) -> None:
 @given(st.sampled_from(["a100", "h100", "b200", "gb300"]), st.sampled_from(ROOFLINE_SHAPES))
 def test_unmeasured_kernels_do_not_fall_as_rows_grow(name: str, shape: Shape) -> None:
     """The roofline is non-decreasing in rows, for every kind of shape."""
-    found = Kernels(load_profile(name)).time(op_of(shape), rows_work(list(range(1, 3000)))).ns
+    found = Kernels(unmeasured(name)).time(op_of(shape), rows_work(list(range(1, 3000)))).ns
     assert np.all(np.diff(found) >= 0)
     assert found[0] > 0
 
@@ -145,7 +146,7 @@ def test_unmeasured_kernels_do_not_fall_as_rows_grow(name: str, shape: Shape) ->
 @pytest.mark.parametrize("name", ["a100", "h100", "gb300"])
 def test_weights_are_streamed_for_the_price_of_one_row(name: str) -> None:
     """A large weight matrix costs 1 to 128 rows the same, but for the bytes of the rows."""
-    profile, shape = load_profile(name), Gemm(8192, 8192)
+    profile, shape = unmeasured(name), Gemm(8192, 8192)
     found = Kernels(profile).time(op_of(shape), rows_work(list(range(1, 129)))).ns
     rate = profile.gpu.memory_bandwidth.value * profile.roofline.bandwidth.value
     rows_ns = 2 * 127 * (shape.k + shape.n) / rate * 1e9
@@ -156,7 +157,7 @@ def test_weights_are_streamed_for_the_price_of_one_row(name: str) -> None:
 @pytest.mark.parametrize("name", ["a100", "h100", "b200"])
 def test_compute_climbs_at_tile_edges_only(name: str) -> None:
     """A compute-bound product is flat within 128 rows and climbs where tiles begin a wave."""
-    profile = load_profile(name)
+    profile = unmeasured(name)
     sms = int(profile.gpu.sms.value)
     shape = Gemm(16384, 128 * sms)  # a row of tiles is exactly one wave
     found = Kernels(profile).time(op_of(shape), rows_work(list(range(1025, 2049)))).ns
@@ -170,7 +171,7 @@ def test_compute_climbs_at_tile_edges_only(name: str) -> None:
 @pytest.mark.parametrize("name", ["a100", "gb300"])
 def test_narrow_weights_stream_fewer_bytes(name: str, shape: Gemm | GroupedGemm) -> None:
     """Time above the floor in proportion to the bits of a weight, when compute costs nothing."""
-    base = load_profile(name)
+    base = unmeasured(name)
     peaks = {k: msgspec.structs.replace(v, value=1e18) for k, v in base.gpu.peak_flops.items()}
     gpu = msgspec.structs.replace(base.gpu, peak_flops=peaks)
     price = Kernels(msgspec.structs.replace(base, gpu=gpu))
@@ -186,7 +187,7 @@ def test_narrow_weights_stream_fewer_bytes(name: str, shape: Gemm | GroupedGemm)
 
 def test_experts_are_streamed_as_they_are_touched() -> None:
     """One row touches top_k of the experts; with thousands of rows all of them are read."""
-    price = Kernels(load_profile("gb300"))
+    price = Kernels(unmeasured("gb300"))
     floor = price.profile.roofline.floor_ns.value
     shape = GroupedGemm(128, 8, 4096, 1536)
     found = price.time(op_of(shape), rows_work([1, 64])).ns - floor
@@ -196,7 +197,7 @@ def test_experts_are_streamed_as_they_are_touched() -> None:
 @given(st.integers(1, 100_000), st.integers(2, 64))
 def test_an_all_reduce_sends_each_byte_about_twice(rows: int, ranks: int) -> None:
     """Latency, and 2 (r - 1) / r bytes over the link; alone, a rank sends nothing."""
-    profile = load_profile("gb300")
+    profile = unmeasured("gb300")
     roof = profile.roofline
     found = Kernels(profile).time(op_of(AllReduce(8192, ranks)), rows_work([rows])).ns[0]
     rate = profile.gpu.link_bandwidth.value * roof.link.value
@@ -221,7 +222,7 @@ def test_windows_bound_unmeasured_attention() -> None:
     """With a window no query attends to more keys than that."""
     n = ints([1000, 1000, 1000])
     work = Work(n, n, np.ones_like(n), n * ints([64, 128, 4096]))
-    found = Kernels(load_profile("a100")).time(op_of(Attention(32, 8, 128, 128)), work).ns
+    found = Kernels(unmeasured("a100")).time(op_of(Attention(32, 8, 128, 128)), work).ns
     assert found[0] < found[1] == found[2]
 
 
@@ -229,7 +230,7 @@ def test_windows_bound_unmeasured_attention() -> None:
 @pytest.mark.parametrize("shape", ROOFLINE_SHAPES, ids=repr)
 def test_what_was_not_measured_says_so(name: str, shape: Shape) -> None:
     """A shape without a curve is never called measured, and has no spread of its own."""
-    price = Kernels(msgspec.structs.replace(load_profile(name), curves=()))
+    price = Kernels(unmeasured(name))
     found = price.time(op_of(shape), rows_work([1]))
     assert found.provenance != "measured"
     assert found.relative_spread == 0

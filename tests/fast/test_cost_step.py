@@ -28,6 +28,7 @@ from tests.costs import (
     plain_step,
     random_forward,
     uneven_profile,
+    unmeasured,
     with_even_gaps,
     with_figures,
 )
@@ -275,5 +276,5 @@ def test_the_spread_of_a_step_is_that_of_independent_ops() -> None:
     )
     assert op_times.relative_spread(doubled) == pytest.approx(spread)
     assert 0 < spread < max(op_times.of(op).relative_spread for op in forward.ops)
-    bare = OpTimes(load_profile("a100"), work)
+    bare = OpTimes(unmeasured("a100"), work)
     assert bare.relative_spread(forward) == 0
