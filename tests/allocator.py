@@ -1,6 +1,6 @@
-"""PyTorch's caching allocator in whole numbers, and the forwards that run in it.
+"""PyTorch's caching allocator again, as plainly as it can be written: lists, searched in full.
 
-Best fit, split and coalesce within a segment: enough to tell what a pool reserves.
+Best fit, split and coalesce within a segment of one pool and one stream.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ GRANULE = 512
 
 @dataclass
 class Block:
-    """A stretch of a segment."""
+    """A stretch of a segment; segments are numbered in the order they were reserved."""
 
     segment: int
     offset: int
@@ -30,6 +30,7 @@ class Allocator:
 
     def __init__(self) -> None:
         self.reserved = 0
+        self._segments = 0
         self._small: list[Block] = []
         self._large: list[Block] = []
 
@@ -62,6 +63,13 @@ class Allocator:
                 one.size += after.size
                 del blocks[left + 1]
 
+    def trim(self) -> None:
+        """Give segments without a block in use back to the device."""
+        for blocks in (self._small, self._large):
+            used = {block.segment for block in blocks if not block.free}
+            self.reserved -= sum(block.size for block in blocks if block.segment not in used)
+            blocks[:] = [block for block in blocks if block.segment in used]
+
     def _segment(self, size: int, blocks: list[Block]) -> Block:
         if size <= MIB:
             total = 2 * MIB
@@ -69,8 +77,9 @@ class Allocator:
             total = 20 * MIB
         else:
             total = -(-size // (2 * MIB)) * 2 * MIB
-        block = Block(self.reserved, 0, total)
+        block = Block(self._segments, 0, total)
         self.reserved += total
+        self._segments += 1
         blocks.append(block)
         return block
 

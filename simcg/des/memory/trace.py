@@ -167,7 +167,8 @@ def capture_trace(
     """The capture of the ladder with these sizes: inputs, then each bucket's warm-ups and graph.
 
     ``requests``: rows of the logits in every bucket. Warm-ups run outside the pool, and what they
-    leave cached is returned to the device before each capture, as ``torch.cuda.graph`` does.
+    leave cached is returned to the device before each capture, as ``torch.cuda.graph`` does, and
+    after it, as engines do before they report their memory.
     """
     if not sizes:
         return Trace((), ())
@@ -214,6 +215,7 @@ class _Tracer:
         self.events.append(Event("release_cached"))
         self._ends("warm-up", tokens)
         self._run(script, tokens, stream, recording=True)
+        self.events.append(Event("release_cached"))
         self._ends("capture", tokens)
 
     def eager(self, script: ForwardScript, tokens: int) -> None:
