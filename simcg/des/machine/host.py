@@ -44,14 +44,12 @@ class Host:
             spent = now
             put = known or self._event(program[place])
             if put is not None:
-                name, gap, work = put
-                stream = streams[name]
-                queue = stream.queue
-                if len(queue) >= depth:
+                stream = streams[put[0]]
+                if len(stream.queue) >= depth:
                     stream.held = Event(env)
                     now = yield stream.held
                     self.held_ns += now - spent
-                queue.append((now + latency, gap, work, place))
+                stream.queue.append((now + latency, put, place))
                 if stream.idle is not None:
                     stream.idle.succeed(now)
                     stream.idle = None

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from simpy import Environment, Event, Timeout
 
-from simcg.des.machine.work import Chain, Follow, Meeting, Work
+from simcg.des.machine.work import Chain, Follow, Meeting, Put
 
 Process: TypeAlias = Generator[Event, int, None]
 """An event that others trigger has the moment as its value."""
@@ -17,14 +17,14 @@ Ran: TypeAlias = tuple[int, int, tuple[int, ...]]
 
 
 class Stream:
-    """The state of a stream. ``queue`` holds what has not started: (ready_ns, gap_ns, work, call).
+    """The state of a stream. ``queue`` holds what has not started: (ready_ns, put, call).
 
     Whoever waits for it leaves an event: the stream itself for work (``idle``), the host for a
     place in the queue (``held``) or for the end of everything (``drained``).
     """
 
     def __init__(self, env: Environment, meetings: list[Meeting], log: list[Ran] | None) -> None:
-        self.queue: deque[tuple[int, int, Work, int]] = deque()
+        self.queue: deque[tuple[int, Put, int]] = deque()
         self.idle: Event | None = None
         self.held: Event | None = None
         self.drained: Event | None = None
@@ -45,7 +45,7 @@ class Stream:
                     self.drained = None
                 self.idle = Event(env)
                 now = yield self.idle
-            ready, gap, work, call = queue[0]
+            ready, (_, gap, work), call = queue[0]
             start = end + gap
             start = max(start, ready)
             if start > now:
