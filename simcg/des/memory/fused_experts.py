@@ -47,7 +47,7 @@ def expert_buffers(experts: Experts, tokens: int) -> ExpertBuffers | None:
     if experts.weights == "bf16":
         return None
     hidden, width = experts.hidden, experts.width
-    rows = padded_rows(tokens, experts, TILES[:-1] if experts.weights == "fp8" else TILES)
+    rows = padded_rows(tokens, experts, TILES[:-1] if "fp8" in experts.weights else TILES)
     match experts.weights:
         case "mxfp4":  # activations as mxfp8
             hidden, width = _aligned(hidden), _aligned(width)
@@ -56,7 +56,7 @@ def expert_buffers(experts: Experts, tokens: int) -> ExpertBuffers | None:
         case "nvfp4":
             quantized = tokens * (hidden // 2 + hidden // NVFP4_GROUP)
             first = rows * (width // 2 + width // NVFP4_GROUP)
-        case "fp8":  # gate and up, then their product, each with fp32 scales
+        case "fp8" | "fp8_block":  # gate and up, then their product, each with fp32 scales
             quantized = tokens * (hidden + hidden // FP8_GROUP * FP32)
             first = rows * 3 * (width + width // FP8_GROUP * FP32)
         case _:
