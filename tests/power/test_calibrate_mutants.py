@@ -20,7 +20,7 @@ EXPECTED = {  # worked out from tests/calibrations.py, in words in tests/fast/te
     "node": 650, "stream": 1000, "graph_start": 0, "after_break": 2000, "issue": 5690.9,
     "instantiate": 5500, "capture": 6166.7, "segment": 50_000, "once": 9300e6, "layer": 200e6,
     "context": 70 << 20, "exec_node": 2048, "exec_graph": 5000, "launch": 5000, "transfer": True,
-    "point": 103_481,
+    "point": 103_481, "decodes": ((1, 16, 128), (16, 256, 4096)),
 }  # fmt: skip
 
 
@@ -41,7 +41,10 @@ def figures_agree(module: ModuleType) -> bool:
         "context": memory.first_graph_bytes.value,
         "exec_node": memory.exec_bytes_per_node.value,
         "exec_graph": memory.exec_bytes_per_graph.value, "launch": host.replay[1].value,
-        "transfer": set(profile.transfer) == {"gemm", "grouped_gemm", "attention"},
+        "transfer": set(profile.transfer) == {
+            "gemm", "grouped_gemm", "attention", "decode_attention",
+        },
+        "decodes": next((c.x, c.y) for c in profile.curves if c.key.op == "decode_attention"),
         "point": next(c.ns[2] for c in profile.curves if (c.key.k, c.key.n) == (4096, 6144)),
     }  # fmt: skip
     return found == EXPECTED
@@ -85,6 +88,7 @@ MUTANTS = {
     "small graphs are their nodes": ('- small["nodes"] * per_node', '- small["nodes"] * 2548'),
     "wandering clocks kept": ("usual[rows] / ns for", "1.0 for"),
     "wandering clocks twice": ("usual[rows] / ns for", "ns / usual[rows] for"),
+    "decodes along the other axis": ("x=requests, y=keys", "x=keys, y=requests"),
     "transfers never held out": ("if errors\n", "if not errors\n"),
 }  # fmt: skip
 
