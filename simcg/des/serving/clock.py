@@ -9,7 +9,7 @@ a run of k decode steps of one batch has a duration in closed form.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from simcg.cost.step import StepCost
 from simcg.cost.table import ReplayModel
 from simcg.des.serving.lines import TICK_BITS, Lines, lines_through, value_at
 from simcg.ladder import EAGER_INDEX, AdmissionRule, Ladder, dispatch
+from simcg.model.ops import ForwardPass
 from simcg.provenance import Provenance, weakest
 
 TOLERANCE = 0.001
@@ -108,24 +109,30 @@ def serving_clock(  # noqa: PLR0913 - keyword-only; each is one limit of the ser
     mixes: bool,
     max_context: int = MOST_CONTEXT,
     overhead_ns: int = 0,
+    decode_forward: ForwardPass | None = None,
 ) -> ServingClock:
     """The clock of a server whose prefill steps have up to ``chunk`` tokens.
 
     ``mixes``: decodes share steps with prefills. ``overhead_ns``: host time of each step outside
-    the forward. Without slots, logits of steps with prefills are priced at one row.
+    the forward. ``decode_forward``: of steps of decodes alone, None: the model's. Without slots,
+    logits of steps with prefills are priced at one row.
     """
     contexts = [0, *(1 << bit for bit in range(8, max(9, max_context.bit_length() + 1)))]
     tokens = np.arange(1, (chunk + max_running if mixes else chunk) + 1, dtype=np.int64)
     slots = tuple(sorted({b.slots for b in captured.ladder.buckets if b.slots is not None}))
     tables = _Tables(model, overhead_ns, [])
     classes = (*slots, slots[-1] + 1) if slots else (1,)
-    decode, decode_attention = tables.decode(captured.decode_ladder, max_running, max_context)
+    decodes = replace(tables, model=replace(model, forward=decode_forward or model.forward))
+    decode, _ = decodes.decode(captured.decode_ladder, max_running, max_context)
+    decode_attention: tuple[Lines, ...] = ()
+    if mixes:  # such steps run the operators of prefill
+        _, decode_attention = tables.decode(captured.decode_ladder, max_running, max_context)
     return ServingClock(
         slot_counts=slots,
         chunked=tuple(tables.chunked(captured, tokens, contexts, count) for count in classes),
         prefill=tables.prefill(tokens[:chunk], contexts),
         decode=decode,
-        decode_attention=decode_attention if mixes else (),
+        decode_attention=decode_attention,
         provenance=weakest(tables.known),
     )
 

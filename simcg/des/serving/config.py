@@ -10,6 +10,7 @@ from simcg.des.serving.policy import PREFILL_FIRST, Policy
 from simcg.des.serving.server import Limits
 from simcg.errors import require
 from simcg.ladder import AdmissionRule, Ladder
+from simcg.model.ops import ForwardPass
 
 LARGEST_CHUNK = 1 << 17
 MOST_RUNNING = 1 << 14
@@ -26,6 +27,8 @@ class ServerConfig:
     decode together. ``kv_tokens``: capacity of the KV cache, in blocks of ``block_tokens``.
     ``max_requests``: most prefills of a step (None: no limit). ``step_overhead_ns``: host time of
     every step outside the forward (scheduling, sampling, detokenising), 0 unless measured.
+    ``decode_forward``: what a step of decodes alone runs, where it differs (latent and linear
+    attention); None: the model's forward.
     """
 
     model: ReplayModel
@@ -39,6 +42,7 @@ class ServerConfig:
     block_tokens: int = 16
     max_requests: int | None = None
     step_overhead_ns: int = 0
+    decode_forward: ForwardPass | None = None
 
     def __post_init__(self) -> None:
         for name, most in (
@@ -64,14 +68,20 @@ class ServerConfig:
         blocks = self.kv_tokens // self.block_tokens
         return Limits(self.chunk, self.max_running, most, blocks, self.block_tokens)
 
+    @property
+    def captured(self) -> Captured:
+        """What is captured."""
+        return Captured(self.ladder, self.rule, self.decode_ladder)
+
     def clock(self) -> ServingClock:
         """How long its steps take; about a second for 8,192 sizes."""
         return serving_clock(
             self.model,
-            Captured(self.ladder, self.rule, self.decode_ladder),
+            self.captured,
             chunk=self.chunk,
             max_running=self.max_running,
             mixes=self.policy.mixes,
             max_context=min(self.kv_tokens, MOST_CONTEXT),
             overhead_ns=self.step_overhead_ns,
+            decode_forward=self.decode_forward,
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -79,6 +79,7 @@ class Server:
     def __init__(  # noqa: PLR0913, PLR0917 - what a server is made of
         self, env: simpy.Environment, clock: ServingClock, policy: Policy, limits: Limits,
         columns: Columns, sent: int, log: list[LoggedStep] | None = None,
+        progress: Callable[[int], None] | None = None,
     ) -> None:  # fmt: skip
         self.env, self.clock, self.policy, self.limits = env, clock, policy, limits
         self.columns, self.sent, self.log = columns, sent, log
@@ -90,6 +91,7 @@ class Server:
         self.tally = Tally(
             [[0] * (rows + 1) for _ in clock.chunked], [0] * (limits.max_running + 1)
         )
+        self.progress, self.mark = progress, 0
         self.warm_up, self.warm_at = 0, 0
         self.warm_tally: Tally | None = None
         self.now = 0
@@ -379,8 +381,17 @@ class Server:
             if self.sent == self.arrived:
                 self.next_arrival = moment << TICK_BITS
             self.sent += 1
+        if self.finished >= self.mark:
+            self._pass(moment)
+
+    def _pass(self, moment: int) -> None:
+        """The end of the warm-up, and every hundredth of the requests for who watches."""
         if self.finished == self.warm_up:
             self.warm_at, self.warm_tally = moment, self.tally.copy()
+        self.mark = self.count if self.finished >= self.warm_up else self.warm_up
+        if self.progress is not None:
+            self.progress(self.finished)
+            self.mark = min(self.mark, self.finished + max(1, self.count // 100))
 
     def _note(self, ticks: int, steps: int, tokens: int, requests: int, decodes: int) -> None:
         if self.log is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from simcg.des.serving.arrivals import Arrivals
@@ -24,15 +26,20 @@ def simulate(  # noqa: PLR0913 - keyword-only beyond three
     clock: ServingClock | None = None,
     warm_up: float = WARM_UP,
     log: list[LoggedStep] | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> ServingResult:
     """Serve the requests that ``seed`` draws until all are done.
 
     ``clock``: that of ``config``, where it is known already. ``log`` is filled with every run of
-    equal steps. Raises ``InputError`` for a request that the KV cache can never hold.
+    equal steps; ``progress`` hears how many requests are done. Raises ``InputError`` for a
+    request that the KV cache can never hold.
     """
     columns, sent = arrivals.columns(seed)
     clock = config.clock() if clock is None else clock
-    server = serve(clock, config.policy, config.limits, columns, sent, warm_up=warm_up, log=log)
+    limits = config.limits
+    server = serve(
+        clock, config.policy, limits, columns, sent, warm_up=warm_up, log=log, progress=progress
+    )
     offered = arrivals.offered_per_s(np.frombuffer(columns.arrival, dtype=np.int64))
     return result_of(server, offered)
 
@@ -46,13 +53,14 @@ def serve(  # noqa: PLR0913 - what a server is made of
     *,
     warm_up: float = WARM_UP,
     log: list[LoggedStep] | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Server:
     """The server when all is done; for clocks that no configuration gives."""
     import simpy  # noqa: PLC0415  # a real server that asks for a policy does without
 
     _check_lengths(columns, limits)
     env = simpy.Environment()
-    server = Server(env, clock, policy, limits, columns, sent, log)
+    server = Server(env, clock, policy, limits, columns, sent, log, progress)
     server.warm_up = int(warm_up * server.count)
     env.process(server.run())
     env.run()
