@@ -17,6 +17,7 @@ from simcg.model.architecture import Architecture
 from simcg.model.catalog import architecture_named, load_architecture, model_names
 from simcg.model.config import FAMILIES, read_config
 from simcg.model.forward import forward_pass
+from tests.model_configs import DEEPSEEK, HYBRID, SPARSE
 
 LLAMA: dict[str, Any] = {
     "model_type": "llama",
@@ -198,9 +199,11 @@ JSON_VALUES = st.recursive(
     suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300, deadline=None
 )
 @given(
-    base=st.sampled_from([LLAMA, OSS, QWEN_MOE]),
+    base=st.sampled_from([LLAMA, OSS, QWEN_MOE, DEEPSEEK, SPARSE, HYBRID["text_config"]]),
     changes=st.dictionaries(
-        st.sampled_from(sorted(LLAMA | OSS | QWEN_MOE)), JSON_VALUES | st.integers(1, 9), max_size=3
+        st.sampled_from(sorted(LLAMA | OSS | QWEN_MOE | SPARSE | HYBRID["text_config"])),
+        JSON_VALUES | st.integers(1, 9),
+        max_size=3,
     ),
     tp=st.integers(-1, 9),
 )
