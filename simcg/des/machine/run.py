@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 SpanKind = Literal[
-    "issue", "held", "synced",  # on the host
+    "dispatch", "replay", "break", "work", "held", "synced",  # on the host
     "launch", "kernel", "collective", "peers",  # on a stream
 ]  # fmt: skip
 
@@ -15,9 +15,10 @@ SpanKind = Literal[
 class Span:
     """Something that lasts, on the host (``stream`` is "") or on a stream of a rank.
 
-    ``held``: the host waits for a place in the launch queue.  ``synced``: for a stream's end.
-    ``launch``: all kernels of a call that has several.  ``peers``: a collective waits for the
-    last rank.  ``call``: the place of the host call that it comes from.
+    ``dispatch``, ``replay``, ``break``: the host's call for kernels, a graph, a break.  ``work``: a
+    call that launches nothing.  ``held``: the host waits for a place in the launch queue.
+    ``synced``: for a stream's end.  ``launch``: all kernels of a call that has several.
+    ``peers``: a collective waits for the last rank.  ``call``: the place of the call it comes from.
     """
 
     rank: int

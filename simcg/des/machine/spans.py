@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from simcg.des.machine.host import Issued
-from simcg.des.machine.program import HostSync, HostWork, Launch, Program, Record
+from simcg.des.machine.program import Call, HostSync, HostWork, Launch, Program, Record
 from simcg.des.machine.run import Span, SpanKind
 from simcg.des.machine.stream import Ran
 
@@ -19,11 +19,19 @@ def host_spans(rank: int, program: Program, issued: Sequence[Issued]) -> Iterato
             name = f"sync {call.stream}"
         else:
             name = f"{'record' if isinstance(call, Record) else 'wait for'} {call.event}"
-        yield Span(rank, "", "issue", name, began, spent - began, place)
+        yield Span(rank, "", _kind(call), name, began, spent - began, place)
         if ended > spent:
             kind: SpanKind = "synced" if isinstance(call, HostSync) else "held"
             why = name if kind == "synced" else "launch queue is full"
             yield Span(rank, "", kind, why, spent, ended - spent, place)
+
+
+def _kind(call: Call) -> SpanKind:
+    if not isinstance(call, Launch):
+        return "work"
+    if call.kind == "graph":
+        return "replay"
+    return "break" if call.kind == "break" else "dispatch"
 
 
 def stream_spans(rank: int, stream: str, program: Program, ran: Sequence[Ran]) -> Iterator[Span]:
