@@ -172,5 +172,5 @@ def _unfused_layer() -> Iterator[Op]:
             name, "elementwise", Elementwise(1, 1), 1, reads, writes,
             is_break=name == "attention", holds=tuple(n for n in held if n not in reads),
         )  # fmt: skip
-        if written is not None and written[0] in ("qkv", "q", "k", "out"):
+        if written is not None and written[0] in ("h", "qkv", "q", "k", "out"):
             held = (*held, written[0])
