@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simcg.errors import InputError, require
+from simcg.errors import require
 from simcg.model.ops import Experts
 
 BF16, FP32, INT32 = 2, 4, 4
@@ -42,12 +42,10 @@ class ExpertBuffers:
 
 
 def expert_buffers(experts: Experts, tokens: int) -> ExpertBuffers | None:
-    """The buffers for a step of ``tokens``; None for weights that other kernels take (bf16)."""
+    """The buffers for a step of ``tokens``; None for weights that other kernels take."""
     require(tokens >= 1, "expert_buffers", "tokens", tokens, "an integer >= 1")
-    if experts.weights == "bf16":
-        return None
     hidden, width = experts.hidden, experts.width
-    rows = padded_rows(tokens, experts, TILES[:-1] if "fp8" in experts.weights else TILES)
+    rows = padded_rows(tokens, experts)
     match experts.weights:
         case "mxfp4":  # activations as mxfp8
             hidden, width = _aligned(hidden), _aligned(width)
@@ -60,7 +58,7 @@ def expert_buffers(experts: Experts, tokens: int) -> ExpertBuffers | None:
             quantized = tokens * (hidden + hidden // FP8_GROUP * FP32)
             first = rows * 3 * (width + width // FP8_GROUP * FP32)
         case _:
-            raise InputError("expert_buffers", "weights", experts.weights, "bf16, fp8 or 4 bit")
+            return None
     chosen = tokens * experts.top_k
     return ExpertBuffers(
         quantized=quantized,
@@ -71,24 +69,26 @@ def expert_buffers(experts: Experts, tokens: int) -> ExpertBuffers | None:
     )
 
 
-def padded_rows(tokens: int, experts: Experts, tiles: tuple[int, ...] = TILES) -> int:
+def padded_rows(tokens: int, experts: Experts) -> int:
     """The most rows that sorting by expert and padding to whole tiles may give.
 
     One row an expert opens a tile each; the rest fills tiles.
     """
-    chosen = tokens * experts.top_k
-    tile = _tile(chosen / experts.experts, tiles)
+    chosen, tile = tokens * experts.top_k, tile_rows(tokens, experts)
     opened = min(experts.experts, chosen)
     return (opened + (chosen - opened) // tile) * tile
 
 
-def _tile(rows: float, tiles: tuple[int, ...]) -> int:
-    """Rows of a tile when an expert has ``rows`` on average.
+def tile_rows(tokens: int, experts: Experts) -> int:
+    """Rows of a tile.
 
-    The launcher takes the next power of two, offers that tile, the one below and two above to its
-    tuner, and the first of them where nothing was tuned: the one below.
+    The launcher takes the next power of two above an expert's mean rows and offers its tuner that
+    tile, the one below and two above. What the tuner takes depends on the machine; assumed is the
+    smallest, with which both published charts agree (see tests).
     """
-    fitting = next((i for i, tile in enumerate(tiles) if tile >= rows), len(tiles) - 1)
+    tiles = TILES[:-1] if "fp8" in experts.weights else TILES
+    mean = tokens * experts.top_k / experts.experts
+    fitting = next((i for i, tile in enumerate(tiles) if tile >= mean), len(tiles) - 1)
     return tiles[max(0, fitting - 1)]
 
 
