@@ -11,6 +11,7 @@ from real_gpu.serving.model import Ran, StepModel
 from real_gpu.serving.policy import Choice, Limits, choose
 from real_gpu.serving.request import Asked, Session
 from simcg.des.serving.policy import Policy
+from simcg.errors import require
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,8 @@ class Server:
     """
 
     def __init__(self, model: StepModel, policy: Policy, limits: Limits, longest: int) -> None:
+        expected = f"at most the chunk of {limits.chunk}, as every step goes on with who has begun"
+        require(limits.running <= limits.chunk, "server", "running", limits.running, expected)
         self.model, self.policy, self.limits, self.longest = model, policy, limits, longest
 
     def serve(
@@ -114,8 +117,7 @@ class _Run:
         for session, token in zip(every, ran.tokens, strict=True):
             if session.left == 0:
                 self._hand_out(session, token, end)
-        rest = self._prefilling[len(choice.prefill) :]
-        self._prefilling = [s for s in prefilling if s.left] + rest
+        self._prefilling = [s for s in prefilling if s.left]  # at most the last one
         begins = [s for s in prefilling if not s.left]
         self._decoding = [s for s in (*self._decoding, *begins) if not s.done]
         self._steps.append(
