@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import ModuleType
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -46,13 +47,8 @@ def the_simulators_steps(module: ModuleType) -> None:
 
 def choices_in_the_server(module: ModuleType) -> None:
     """The same by another choice of steps."""
-    server = real_gpu.serving.server
-    kept = server.choose
-    server.choose = module.choose  # type: ignore[attr-defined]  # imported there
-    try:
-        the_simulators_steps(server)
-    finally:
-        server.choose = kept  # type: ignore[attr-defined]
+    with patch.object(real_gpu.serving.server, "choose", module.choose):
+        the_simulators_steps(real_gpu.serving.server)
 
 
 def an_obedient_run_is_predicted(module: ModuleType) -> None:
