@@ -24,6 +24,11 @@ class Traced:
     def __post_init__(self) -> None:
         require(0 < self.rate < math.inf, "rate", "", self.rate, "a number > 0")
 
+    def __str__(self) -> str:
+        return "at the times of the trace" + (
+            "" if self.rate == 1 else f", {self.rate:g} times faster"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Poisson:
@@ -33,6 +38,9 @@ class Poisson:
 
     def __post_init__(self) -> None:
         _check_rate(self.per_s)
+
+    def __str__(self) -> str:
+        return f"{self.per_s:g} requests a second at random (Poisson)"
 
     def gaps_s(self, count: int, random: np.random.Generator) -> Floats:
         """Gaps between arrivals in seconds."""
@@ -49,6 +57,9 @@ class Gamma:
     def __post_init__(self) -> None:
         _check_rate(self.per_s)
         require(0 < self.cv <= 100, "cv", "", self.cv, "a number > 0, at most 100")
+
+    def __str__(self) -> str:
+        return f"{self.per_s:g} requests a second, gaps vary by {self.cv:.2f} of their mean"
 
     def gaps_s(self, count: int, random: np.random.Generator) -> Floats:
         """Gaps between arrivals in seconds."""
@@ -73,6 +84,9 @@ class OnOff:
             value = getattr(self, name)
             require(0 < value < math.inf, name, "", value, "seconds > 0")
 
+    def __str__(self) -> str:
+        return f"{self.per_s:g} requests a second, {self.on_s:g} s on and {self.off_s:g} s off"
+
     def gaps_s(self, count: int, random: np.random.Generator) -> Floats:
         """Gaps between arrivals in seconds."""
         # arrivals on the clock of the on phases, then the off phases that lie between them
@@ -96,6 +110,9 @@ class Closed:
 
     def __post_init__(self) -> None:
         require(self.concurrency >= 1, "concurrency", "", self.concurrency, "an integer >= 1")
+
+    def __str__(self) -> str:
+        return f"a closed loop of {self.concurrency} clients"
 
 
 Process = Traced | Poisson | Gamma | OnOff | Closed

@@ -1,0 +1,177 @@
+"""A simulated server in tables, as JSON values and on a timeline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.table import Table
+
+from simcg.cost.startup import Startup
+from simcg.des.serving.config import ServerConfig
+from simcg.des.serving.lines import TICK_BITS
+from simcg.des.serving.memory import KvBudget
+from simcg.des.serving.overload import Overload
+from simcg.des.serving.result import Padding, ServingResult
+from simcg.des.serving.server import LoggedStep
+from simcg.des.serving.statistics import Interval, batch_means, batch_quantiles
+from simcg.report.tables import Row, plain_table
+from simcg.report.timeline import Timeline
+from simcg.report.units import count, percent, seconds, size
+
+FIGURES = (
+    ("ttft", "time to first token"), ("tpot", "time per output token"), ("e2el", "end to end"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ServingReport:
+    """One configuration under one traffic, and all that is said about it."""
+
+    config: ServerConfig
+    budget: KvBudget
+    result: ServingResult
+    overload: Overload | None
+    startup: Startup
+    decode_startup: Startup
+
+    @property
+    def chunked(self) -> Padding:
+        """Of the steps with prefill tokens."""
+        return self.result.chunked_padding(self.config.ladder, self.config.rule)
+
+    @property
+    def decode(self) -> Padding:
+        """Of the steps of decodes alone."""
+        return self.result.decode_padding(self.config.decode_ladder)
+
+    def intervals(self) -> dict[str, Interval]:
+        """95 % intervals in ms of the means and 99th percentiles, by batch means."""
+        out = {}
+        for name, _ in FIGURES:
+            values = getattr(self.result, f"{name}_ns") / 1e6
+            if len(values):
+                out[f"mean_{name}_ms"] = batch_means(values)
+                out[f"p99_{name}_ms"] = batch_quantiles(values, 0.99)
+        return out
+
+
+def latency_table(report: ServingReport) -> Table:
+    """Latencies in ms, with the interval of each mean."""
+    figures, intervals = report.result.summary(), report.intervals()
+    rows: list[Row] = []
+    for name, words in (*FIGURES, ("itl", "between tokens")):
+        known = intervals.get(f"mean_{name}_ms")
+        bounds = "" if known is None else f"{known.low:.2f} to {known.high:.2f}"
+        three = (figures[f"{kind}_{name}_ms"] for kind in ("mean", "median", "p99"))
+        rows.append((f"{words} (ms)", *(f"{value:.2f}" for value in three), bounds))
+    return plain_table(("", "mean", "median", "p99", "mean, 95%"), rows)
+
+
+def load_table(report: ServingReport) -> Table:
+    """Throughput, queue and cache."""
+    figures, result = report.result.summary(), report.result
+    offered = result.offered_per_s
+    return plain_table(
+        ("load", ""),
+        [
+            ("requests, warm-up left out", count(int(figures["completed"]))),
+            ("requests a second", f"{figures['request_throughput']:.2f}"),
+            ("offered", "closed loop" if offered is None else f"{offered:.2f}"),
+            ("output tokens a second", f"{figures['output_throughput']:.0f}"),
+            ("server busy", percent(figures["utilisation"])),
+            ("requests that wait, mean", f"{figures['queue_length']:.2f}"),
+            ("wait for the first step, mean (ms)", f"{figures['mean_wait_ms']:.2f}"),
+            ("KV cache, most in use", percent(figures["kv_peak_share"])),
+            ("preemptions", count(int(figures["preemptions"]))),
+        ],
+    )
+
+
+def steps_table(report: ServingReport) -> Table:
+    """Steps by kind: how many, how long, what graphs did for them."""
+    result, rows = report.result, []
+    kinds = ("with prefill", "decode only")
+    each = zip(kinds, (report.chunked, report.decode), result.busy_ns, strict=True)
+    for name, padding, busy_ns in each:
+        mean = busy_ns / padding.steps / 1e6 if padding.steps else 0.0
+        rows.append(
+            (
+                name, count(padding.steps), f"{mean:.2f}", percent(busy_ns / result.window_ns),
+                percent(padding.share), percent(padding.eager_share), _reasons(padding),
+            )
+        )  # fmt: skip
+    columns = ("steps", "number", "mean (ms)", "of the time", "padded", "no graph", "because")
+    return plain_table(columns, rows)
+
+
+def memory_table(report: ServingReport) -> Table:
+    """Where a rank's memory goes."""
+    budget, config = report.budget, report.config
+    rows: list[Row] = [
+        ("usable", size(budget.usable)),
+        ("weights", size(budget.weights)),
+        (f"prefill graphs ({len(config.ladder)})", size(budget.prefill_graphs)),
+        (f"decode graphs ({len(config.decode_ladder)})", size(budget.decode_graphs)),
+        ("activations of eager steps", size(budget.activations)),
+    ]
+    if budget.states:
+        rows.append(("states of linear layers", size(budget.states)))
+    start_ns = report.startup.ns + report.decode_startup.ns
+    return plain_table(
+        ("memory of a rank", ""),
+        [
+            *rows,
+            ("KV cache", size(budget.kv_bytes)),
+            ("KV cache (tokens)", count(config.kv_tokens)),
+            ("start-up: capture and compile", seconds(start_ns)),
+        ],
+    )
+
+
+def serving_json(report: ServingReport) -> dict[str, Any]:
+    """Everything, by vLLM's names where it has them; times as their names say, bytes."""
+    over = report.overload
+    return {
+        **report.result.summary(),
+        "intervals": {name: asdict(one) for name, one in report.intervals().items()},
+        "offered_per_s": report.result.offered_per_s,
+        "overload": None if over is None else asdict(over),
+        "policy": report.config.policy.name,
+        "ladder": list(report.config.ladder.sizes),
+        "decode_ladder": list(report.config.decode_ladder.sizes),
+        "kv_tokens": report.config.kv_tokens,
+        "max_running": report.config.max_running,
+        "steps_with_prefill": _padding_json(report.chunked),
+        "decode_only_steps": _padding_json(report.decode),
+        "memory_bytes": {**asdict(report.budget), "kv_bytes": report.budget.kv_bytes},
+        "startup_ns": report.startup.ns + report.decode_startup.ns,
+        "provenance": report.result.provenance,
+    }
+
+
+def add_serving(timeline: Timeline, log: Sequence[LoggedStep], block_tokens: int) -> None:
+    """Runs of steps as spans, and counters of the queue, running requests and the KV cache."""
+    for one in log:
+        kind = "decode" if not one.tokens else "mixed" if one.decodes else "prefill"
+        times = f" x {one.steps}" if one.steps > 1 else ""
+        start = one.start_ticks >> TICK_BITS
+        lasts = ((one.start_ticks + one.ticks) >> TICK_BITS) - start
+        args = {
+            "steps": one.steps, "prefill tokens": one.tokens, "prefills": one.requests,
+            "decodes": one.decodes, "keys": one.keys,
+        }  # fmt: skip
+        timeline.span("server", "steps", f"{kind}{times}", start, lasts, args)
+        timeline.counter("server", "waiting requests", start, one.waiting)
+        timeline.counter("server", "decoding requests", start, one.decodes)
+        timeline.counter("server", "KV cache (tokens)", start, one.kv_blocks * block_tokens)
+
+
+def _reasons(padding: Padding) -> str:
+    total = sum(padding.fallbacks.values())
+    return ", ".join(f"{why} {percent(n / total, 0)}" for why, n in padding.fallbacks.items())
+
+
+def _padding_json(padding: Padding) -> dict[str, Any]:
+    return {**asdict(padding), "share": padding.share, "eager_share": padding.eager_share}
