@@ -211,3 +211,13 @@ class Architecture:
         if self.kv_heads % tp and tp % self.kv_heads:
             expected = f"a divisor or a multiple of {self.kv_heads} (key-value heads)"
             raise InputError(self.name, "tp", tp, expected)
+
+    def check_ep(self, ep: int, tp: int) -> None:
+        """``InputError`` names what ``ep`` groups of ``tp`` ranks cannot share evenly."""
+        require(ep >= 1, self.name, "ep", ep, "an integer >= 1")
+        shares = [(tp, "ranks")]
+        if self.experts:
+            shares += [(self.experts, "experts"), (self.top_k, "choices a token")]
+        for size, what in shares:
+            if size % ep:
+                raise InputError(self.name, "ep", ep, f"a divisor of {size} ({what})")

@@ -37,22 +37,32 @@ SHARED_LOCALS = ("shared_gate_up", "shared_activated", "shared_gate")
 
 
 def forward_pass(
-    arch: Architecture, *, tp: int = 1, dtype: Dtype | None = None, phase: Phase = "prefill"
+    arch: Architecture,
+    *,
+    tp: int = 1,
+    ep: int = 1,
+    dtype: Dtype | None = None,
+    phase: Phase = "prefill",
 ) -> ForwardPass:
     """One forward of ``arch`` on one of ``tp`` ranks.
 
-    ``dtype`` stores attention, dense and expert matrices differently from the checkpoint.
+    ``ep``: groups of ranks that experts are spread over; the ``tp / ep`` ranks of a group split
+    each of theirs. Every rank sees all tokens, and in the mean ``top_k / ep`` of a token's
+    choices are its group's. ``dtype`` stores attention, dense and expert matrices differently
+    from the checkpoint.
     ``phase``: latent and linear attention run other ops when every request adds one token; steps
     that mix both run those of prefill. Layers of one kind are the same tuple. Raises
-    ``InputError`` if ``tp`` does not divide the heads or the intermediate sizes.
+    ``InputError`` if ``tp`` does not divide the heads or the intermediate sizes, or ``ep`` the
+    ranks, the experts or the choices.
     """
     arch.check_tp(tp)
+    arch.check_ep(ep, tp)
     require(phase in PHASES, arch.name, "phase", phase, "prefill or decode")
     if dtype is not None:
         arch = arch.with_weights(dtype)
-    kinds = {kind: _layer(arch, kind, tp, phase) for kind in dict.fromkeys(arch.layer_kinds)}
+    kinds = {k: _layer(arch, k, (tp, ep), phase) for k in dict.fromkeys(arch.layer_kinds)}
     return ForwardPass(
-        name=f"{arch.name} tp{tp}",
+        name=f"{arch.name} tp{tp}" + (f" ep{ep}" if ep > 1 else ""),
         head=_head(arch, tp),
         layers=tuple(kinds[kind] for kind in arch.layer_kinds),
         tail=_tail(arch, tp),
@@ -77,8 +87,12 @@ def _head(arch: Architecture, tp: int) -> tuple[Op, ...]:
     return (lookup, *_all_reduce("embedding_all_reduce", arch, tp, ("hidden", "residual")))
 
 
-def _layer(arch: Architecture, kind: LayerKind, tp: int, phase: Phase) -> tuple[Op, ...]:
-    feed_forward = _moe(arch, tp) if kind.moe else _mlp(arch, tp)
+def _layer(
+    arch: Architecture, kind: LayerKind, ranks: tuple[int, int], phase: Phase
+) -> tuple[Op, ...]:
+    """``ranks``: all of them, and the groups of them that experts are spread over."""
+    tp, _ = ranks
+    feed_forward = _moe(arch, *ranks) if kind.moe else _mlp(arch, tp)
     return (
         _norm("input_norm", arch),
         *_mixer(arch, kind, tp, phase),
@@ -235,19 +249,18 @@ def _mlp(arch: Architecture, tp: int) -> list[Op]:
     ]
 
 
-def _moe(arch: Architecture, tp: int) -> list[Op]:
+def _moe(arch: Architecture, tp: int, ep: int) -> list[Op]:
     """Router, top-k, sort by expert (2 kernels: count, place), product, activation, product, sum.
 
-    A shared expert comes first, as in a dense layer, and is added to the sum by one kernel.
-
-    The two products share one buffer, and the sum goes back into ``hidden``.
+    The two products share one buffer, and the sum goes back into ``hidden``. A shared expert
+    comes first, as in a dense layer, and is added to the sum by one kernel.
     """
-    k, width = arch.top_k, arch.moe_intermediate // tp
+    k, width = arch.top_k // ep, arch.moe_intermediate * ep // tp
     hidden_row, wide_row = arch.hidden * ACTIVATION_BYTES, width * ACTIVATION_BYTES
-    routes = k * 8  # an int32 expert and an fp32 weight a choice
+    routes = arch.top_k * 8  # an int32 expert and an fp32 weight a choice
     logits = arch.experts * ACTIVATION_BYTES
     stored = arch.weights.experts
-    layer = Experts(arch.hidden, width, arch.experts, k, stored, activation_dtype(stored))
+    layer = Experts(arch.hidden, width, arch.experts // ep, k, stored, activation_dtype(stored))
     routed = [
         *linear("router", (arch.hidden, arch.experts), "bf16", "hidden", "router_logits"),
         Op(
@@ -267,7 +280,7 @@ def _moe(arch: Architecture, tp: int) -> list[Op]:
             writes=(Tensor("sorted_rows", k * 4),),
         ),
         *_grouped(
-            arch,
+            layer,
             "gate_up",
             (arch.hidden, 2 * width),
             reads=("hidden", "sorted_rows"),
@@ -282,7 +295,7 @@ def _moe(arch: Architecture, tp: int) -> list[Op]:
             writes=(Tensor("activated", k * wide_row),),
         ),
         *_grouped(
-            arch,
+            layer,
             "down",
             (width, arch.hidden),
             reads=("activated", "sorted_rows", "routes", "expert_rows"),
@@ -330,17 +343,17 @@ def _shared(arch: Architecture, tp: int) -> list[Op]:
 
 
 def _grouped(
-    arch: Architecture,
+    layer: Experts,
     name: str,
     size: tuple[int, int],
     reads: tuple[str, ...],
     writes: tuple[Tensor, ...],
 ) -> list[Op]:
     """A product over the experts, its input quantised first where the weights ask for it."""
-    stored, (k, n) = arch.weights.experts, size
-    copies = 1 if name == "gate_up" else arch.top_k  # rows are copied per expert on the way in
+    stored, (k, n) = layer.weights, size
+    copies = 1 if name == "gate_up" else layer.top_k  # rows are copied per expert on the way in
     before = quantize(f"experts_{name}", k, stored, reads[0], copies)
-    shape = GroupedGemm(arch.experts, arch.top_k, k, n, stored, activation_dtype(stored))
+    shape = GroupedGemm(layer.experts, layer.top_k, k, n, stored, layer.activations)
     used = tuple(tensor.name for op in before for tensor in op.writes) or reads[:1]
     op = Op(f"experts_{name}", "grouped_gemm", shape, 1, (*used, *reads[1:]), writes)
     return [*before, op]

@@ -316,3 +316,43 @@ def test_two_kinds_of_feed_forward_live_in_one_model() -> None:
     fp = forward_pass(mixed)
     assert len(set(fp.layers)) == 2
     assert sum(flops_per_row(op.shape) for op in fp.ops) == 2 * matrix_params(mixed)
+
+
+@pytest.mark.parametrize(("name", "ep"), [("deepseek-r1", 8), ("gpt-oss-120b", 4), ("kimi-k2", 2)])
+def test_spread_experts_are_the_same_work_in_other_pieces(name: str, ep: int) -> None:
+    """A rank holds fewer, wider experts and sees fewer rows of each: equal bytes and products.
+
+    Everything but the experts is as without, and what a row moves through them shrinks too.
+    """
+    arch = architecture_named(name)
+    split, spread = forward_pass(arch, tp=8), forward_pass(arch, tp=8, ep=ep)
+    assert [op.name for op in split.ops] == [op.name for op in spread.ops]
+    for one, other in zip(split.ops, spread.ops, strict=True):
+        assert flops_per_row(one.shape) == flops_per_row(other.shape)
+        assert weight_bytes(one.shape) == weight_bytes(other.shape)
+        if isinstance(other.shape, GroupedGemm) and isinstance(one.shape, GroupedGemm):
+            assert (other.shape.experts, other.shape.top_k) == (
+                arch.experts // ep,
+                arch.top_k // ep,
+            )
+            assert other.shape.k * other.shape.n == ep * one.shape.k * one.shape.n
+        elif one.part_of is None:
+            assert one.shape == other.shape
+    assert spread.name == f"{name} tp8 ep{ep}"
+
+
+@pytest.mark.parametrize(
+    ("name", "tp", "ep", "what"),
+    [
+        ("gpt-oss-120b", 8, 8, "a divisor of 4 (choices a token)"),
+        ("deepseek-r1", 8, 16, "a divisor of 8 (ranks)"),
+        ("deepseek-r1", 8, 0, "an integer >= 1"),
+    ],
+)
+def test_experts_that_cannot_be_spread_evenly_are_refused(
+    name: str, tp: int, ep: int, what: str
+) -> None:
+    """The line names the model, ep, its value and what cannot be shared."""
+    with pytest.raises(InputError, match="ep") as error:
+        forward_pass(architecture_named(name), tp=tp, ep=ep)
+    assert what in str(error.value)
