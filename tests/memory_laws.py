@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 
+from simcg.backend import BREAKABLE, FULL, backend_named
 from simcg.des.memory.check import violations
 from simcg.des.memory.play import Played, play
 from simcg.des.memory.trace import GRAPHS, Event, Phase, Trace
+from simcg.model.lean import lean_pass
 from simcg.model.ops import Elementwise, ForwardPass, Op, Tensor
+from simcg.runs.read import join, read_runs
+from simcg.runs.schema import MemoryCell
 from tests.allocator import KIB, MIB, Allocator, Block
 
+RUNS = Path(__file__).parents[1] / "benchmarks" / "runs"
 SIZES = (1, 511, 512, 513, 40 * KIB, MIB - 512, MIB, MIB + 1, 2 * MIB, 3 * MIB + 512, 9 * MIB,
          10 * MIB - 512, 10 * MIB, 11 * MIB + 1, 19 * MIB, 20 * MIB, 33 * MIB)  # fmt: skip
 """Bytes on both sides of every limit of the allocator."""
@@ -174,3 +180,74 @@ def _unfused_layer() -> Iterator[Op]:
         )  # fmt: skip
         if written is not None and written[0] in ("h", "qkv", "q", "k", "out"):
             held = (*held, written[0])
+
+
+def traces_agree(module: ModuleType) -> bool:
+    """Its traces reserve the pools that were measured, and what plans say of by hand."""
+    return _measured_pools(module) and _plans(module) and _phases(module)
+
+
+def _measured_pools(module: ModuleType) -> bool:
+    """Of an H200: a mixture of experts captured whole and with breaks."""
+    runs = read_runs(RUNS / "h200-moe.jsonl")
+    for cell in join([runs], MemoryCell):
+        forward, backend = lean_pass(runs.header.models[cell.model]), backend_named(cell.backend)
+        requests = max(1, cell.slots)
+        trace = module.capture_trace(forward, backend, cell.buckets, requests, module.SEEDED)
+        if int(play(trace).graphs.reserved[-1]) != cell.pool:
+            return False
+    return True
+
+
+def _plans(module: ModuleType) -> bool:
+    """By hand: two layers of a product, a break with scratch of its own and a product; a norm."""
+    layer = (
+        _op("qkv", ("hidden",), ("qkv", 3 * KIB)),
+        _op("attention", ("qkv",), ("out", KIB), ("scratch", 5 * KIB), is_break=True),
+        _op("product", ("out",), ("hidden", KIB)),
+    )
+    norm = _op("norm", ("hidden",), ("hidden", 2 * KIB))
+    head = (_op("embedding", (), ("hidden", KIB)),)
+    forward = ForwardPass("tiny", head, (layer, layer), (norm,))
+
+    def kept(rows: tuple[int, ...], **plan: object) -> tuple[int, int, int]:
+        """The most and the last in the pool, and what is left outside."""
+        trace = module.capture_trace(forward, BREAKABLE, rows, 1, module.CapturePlan(**plan))
+        played = play(trace)
+        graphs = played.graphs.allocated
+        outside = int(played.everything.allocated[-1] - graphs[-1])
+        return int(graphs.max()), int(graphs[-1]), outside
+
+    rows, inputs, output = (512, 256), 3 * 512 * 8, 512 * KIB
+    return (
+        kept(rows) == (512 * 4 * KIB, 0, output + inputs)
+        and kept(rows, holding="strong")[1:] == (768 * 2 * 4 * KIB, output + inputs)
+        and kept(rows, outputs="own")[1:] == (768 * 2 * KIB, inputs)
+        and kept(rows, seeded=True)[1:] == (0, output + inputs)
+    )
+
+
+def _phases(module: ModuleType) -> bool:
+    """Buckets in the plan's order, each on its stream; warm-ups and scratch outside the pool."""
+    forward = ForwardPass("tiny", (_op("embedding", (), ("hidden", KIB)),), (), ())
+    plan = module.CapturePlan(order="smallest first", streams=2)
+    trace = module.capture_trace(forward, FULL, (8, 4, 6), 1, plan)
+    phases = [(phase.name, phase.tokens) for phase in trace.phases]
+    made = [
+        (event.nbytes, event.pool, event.stream)
+        for event in trace.events
+        if event.kind == "allocate"
+    ][4:]
+    return phases == [
+        ("inputs", 8),
+        *((name, size) for size in (4, 6, 8) for name in ("warm-up", "capture")),
+    ] and made == [
+        (size * KIB, pool, 1 + number % 2)
+        for number, size in enumerate((4, 6, 8))
+        for pool in (0, 0, GRAPHS)
+    ]
+
+
+def _op(name: str, reads: tuple[str, ...], *writes: tuple[str, int], is_break: bool = False) -> Op:
+    tensors = tuple(Tensor(*written) for written in writes)
+    return Op(name, "elementwise", Elementwise(1, 1), 1, reads, tensors, is_break=is_break)

@@ -1,15 +1,17 @@
-"""Wrong allocators, each caught by the checker, by the plain allocator or by what it refuses.
+"""Wrong allocators and wrong traces, each caught by a law that the original keeps.
 
-No mutant in the list is equivalent to the original.
+No mutant in the lists is equivalent to the original.
 """
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import pytest
 
-from simcg.des.memory import allocator
-from tests.memory_laws import allocations_agree
-from tests.power.test_cost_mutants import holds, mutated
+from simcg.des.memory import allocator, trace
+from tests.memory_laws import allocations_agree, traces_agree
+from tests.mutants import Law, holds, mutated
 
 MUTANTS = {
     "neighbours never joined": (
@@ -88,12 +90,74 @@ MUTANTS = {
 }
 
 
-def test_the_original_keeps_its_laws() -> None:
+TRACE_MUTANTS = {
+    "what breaks allocate is the graphs'": (
+        "in_pool=not _is_a_breaks_own(life, run_of),",
+        "in_pool=True,",
+    ),
+    "breaks return nothing": (
+        "return run is not None and run_of.get(life.last_held) == run",
+        "return run is not None",
+    ),
+    "nothing is strong": (
+        'strong = self.plan.holding == "strong"',
+        'strong = self.plan.holding == ""',
+    ),
+    "all is strong": ("and held.crosses and held.in_pool", "and held.in_pool"),
+    "only arguments are strong": ("return life.written in run_of or any(read)", "return any(read)"),
+    "only results are strong": (
+        "return life.written in run_of or any(read)",
+        "return life.written in run_of",
+    ),
+    "the first hidden state is the output": (
+        "output = max((i for i, life",
+        "output = min((i for i, life",
+    ),
+    "own outputs beside a shared one": ('if self.plan.outputs == "shared":', "if True:"),
+    "no shared output": ('if self.plan.outputs == "shared":', "if False:"),
+    "one static input": ("for _ in range(STATIC_INPUTS):", "for _ in range(1):"),
+    "static inputs of one row": ("STATIC_ROW_BYTES // STATIC_INPUTS * self.ceiling", "8"),
+    "the first block is kept": (
+        "self._free(self._allocate(nbytes, GRAPHS, MAIN_STREAM + 1))",
+        "self._allocate(nbytes, GRAPHS, MAIN_STREAM + 1)",
+    ),
+    "the first block on another stream": ("GRAPHS, MAIN_STREAM + 1))", "GRAPHS, MAIN_STREAM))"),
+    "warm-ups in the pool": ("GRAPHS if recording and held.in_pool", "GRAPHS if held.in_pool"),
+    "one warm-up": ("for _ in range(WARM_UPS):", "for _ in range(1):"),
+    "always largest first": ('reverse=plan.order == "largest first"', "reverse=True"),
+    "one stream": ("MAIN_STREAM + 1 + number % plan.streams", "MAIN_STREAM + 1"),
+    "every bucket at the ceiling": (
+        "tracer.bucket(script, size,",
+        "tracer.bucket(script, max(sizes),",
+    ),
+    "results outlive nothing": (
+        "((born[index], True), (dead[index], False))",
+        "((dead[index], False), (born[index], True))",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("module", "law"),
+    [(allocator, allocations_agree), (trace, traces_agree)],
+    ids=["allocator", "trace"],
+)
+def test_the_originals_keep_their_laws(module: ModuleType, law: Law) -> None:
     """So a mutant that fails does so for its change."""
-    assert allocations_agree(allocator)
+    assert law(module)
 
 
 @pytest.mark.parametrize("change", MUTANTS.values(), ids=MUTANTS)
-def test_each_mutant_breaks_a_law(monkeypatch: pytest.MonkeyPatch, change: tuple[str, str]) -> None:
-    """Each wrong allocator is told from the right one."""
+def test_each_wrong_allocator_breaks_a_law(
+    monkeypatch: pytest.MonkeyPatch, change: tuple[str, str]
+) -> None:
+    """Each is told from the right one."""
     assert not holds(allocations_agree, mutated(monkeypatch, allocator, *change))
+
+
+@pytest.mark.parametrize("change", TRACE_MUTANTS.values(), ids=TRACE_MUTANTS)
+def test_each_wrong_trace_breaks_a_law(
+    monkeypatch: pytest.MonkeyPatch, change: tuple[str, str]
+) -> None:
+    """Each is told from the right one."""
+    assert not holds(traces_agree, mutated(monkeypatch, trace, *change))

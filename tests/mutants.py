@@ -1,0 +1,30 @@
+"""Modules with one piece of their text replaced, and whether a law still holds for them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+Law = Callable[[ModuleType], bool]
+
+
+def mutated(monkeypatch: pytest.MonkeyPatch, module: ModuleType, old: str, new: str) -> ModuleType:
+    """The module with that text replaced, which must occur once."""
+    source = Path(str(module.__file__)).read_text(encoding="utf-8")
+    assert source.count(old) == 1, f"the mutant's place is gone from {module.__name__}: {old}"
+    mutant = ModuleType("mutant")
+    monkeypatch.setitem(sys.modules, mutant.__name__, mutant)  # dataclass looks itself up
+    exec(compile(source.replace(old, new), "mutant", "exec"), mutant.__dict__)
+    return mutant
+
+
+def holds(law: Law, module: ModuleType) -> bool:
+    """Does the law hold? A mutant that stumbles over itself breaks it too."""
+    try:
+        return law(module)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        return False
