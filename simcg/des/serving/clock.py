@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from simcg.arrays import Bools, Ints
+from simcg.arrays import Bools, Floats, Ints
 from simcg.backend import FULL, CaptureBackend
 from simcg.cost.kernels import Work
 from simcg.cost.step import StepCost
@@ -25,8 +25,12 @@ from simcg.provenance import Provenance, weakest
 
 TOLERANCE = 0.001
 """Share of a step's time that a line may be off at the points that it was drawn through."""
-PER_OCTAVE = 4
+PER_OCTAVE = 8
 """Points a doubling of the keys of a decode, where it may turn from host-bound to GPU-bound."""
+SHORTEST, PER_DOUBLING = 128, 2
+"""Contexts of prefills from so many tokens on, and how many of them a doubling."""
+LONGEST_BITS = 26
+"""Keys of all decodes together, up to which a mixed step's attention is followed."""
 MOST_CONTEXT = 1 << 20
 
 
@@ -117,7 +121,8 @@ def serving_clock(  # noqa: PLR0913 - keyword-only; each is one limit of the ser
     the forward. ``decode_forward``: of steps of decodes alone, None: the model's. Without slots,
     logits of steps with prefills are priced at one row.
     """
-    contexts = [0, *(1 << bit for bit in range(8, max(9, max_context.bit_length() + 1)))]
+    octaves = max(1, (max_context // SHORTEST).bit_length())
+    contexts = [0, *np.rint(SHORTEST * 2.0 ** _parts(octaves, PER_DOUBLING)).astype(int).tolist()]
     tokens = np.arange(1, (chunk + max_running if mixes else chunk) + 1, dtype=np.int64)
     slots = tuple(sorted({b.slots for b in captured.ladder.buckets if b.slots is not None}))
     tables = _Tables(model, overhead_ns, [])
@@ -148,7 +153,7 @@ class _Tables:
     def chunked(
         self, captured: Captured, tokens: Ints, contexts: list[int], requests: int
     ) -> tuple[Lines, ...]:
-        """T for each number of rows, through steps of one prefill that big in each context."""
+        """T for each number of rows: through steps of one prefill in each context, then longer."""
         ladder = captured.ladder
         index = dispatch(ladder, captured.rule, tokens, np.full_like(tokens, requests))
         replays = index != EAGER_INDEX
@@ -161,6 +166,11 @@ class _Tables:
             pairs = tokens * context + tokens * (tokens + 1) // 2
             x.append(self._device(Work(tokens, tokens, logits, pairs)) - bare)
             ns.append(self._either(replays, Work(rows, tokens, logits, pairs)))
+        zeros, one = np.zeros_like(tokens), np.ones_like(tokens)
+        for bit in range(SHORTEST.bit_length(), LONGEST_BITS):  # what decodes add to a few rows
+            keys = one << bit
+            x.append(self._device(Work(tokens, zeros, logits, zeros, one, keys)) - bare)
+            ns.append(self._either(replays, Work(rows, zeros, logits, zeros, one, keys)))
         return _lines(np.array(x).T, np.array(ns).T + self.overhead_ns)
 
     def prefill(self, tokens: Ints, contexts: list[int]) -> tuple[Lines, ...]:
@@ -179,7 +189,7 @@ class _Tables:
         index = dispatch(ladder, AdmissionRule(), m, m)
         replays = index != EAGER_INDEX
         rows = np.where(replays, np.array((*ladder.sizes, 0), dtype=np.int64)[index], m)
-        octaves = np.arange(PER_OCTAVE * max_context.bit_length() + 1) / PER_OCTAVE
+        octaves = _parts(max_context.bit_length(), PER_OCTAVE)
         per_request = np.unique(np.rint(2.0**octaves).astype(np.int64))
         bare = self._device(_without_attention(m, m))
         keys, x, ns = [], [], []
@@ -216,10 +226,32 @@ def _without_attention(rows: Ints, requests: Ints) -> Work:
     return Work(rows, zeros, requests, zeros, zeros, zeros)
 
 
+def _parts(octaves: int, each: int) -> Floats:
+    """0 to ``octaves`` in equal parts, ``each`` of them an octave."""
+    return np.arange(octaves * each + 1) / each
+
+
 def _lines(xs: Ints, ns: Ints) -> tuple[Lines, ...]:
-    """Lines for each row of points; index 0 stands for no rows."""
-    rows = zip(xs.tolist(), ns.tolist(), strict=True)
-    return (NOTHING, *(lines_through(x, y, TOLERANCE) for x, y in rows))
+    """Lines for each row of points; index 0 stands for no rows.
+
+    Most rows of a large table are one line, so only their ends are handed on.
+    """
+    risen = np.maximum.accumulate(ns, axis=1)
+    furthest = np.argmax(xs, axis=1)
+    at = np.arange(len(xs))
+    run = np.maximum(xs[at, furthest] - xs[:, 0], 1)
+    slope = (risen[at, furthest] - risen[:, 0]) / run
+    chord = risen[:, 0, None] + slope[:, None] * (xs - xs[:, :1])
+    rises = np.diff(np.maximum.accumulate(xs, axis=1), axis=1, prepend=xs[:, :1]) > 0
+    straight = (~rises | (np.abs(chord - risen) <= TOLERANCE * risen)).all(axis=1).tolist()
+    out = [NOTHING]
+    rows = zip(xs.tolist(), ns.tolist(), furthest.tolist(), straight, strict=True)
+    for x, y, last, one_line in rows:
+        if one_line:
+            out.append(lines_through((x[0], x[last]), (y[0], max(y[: last + 1]))))
+        else:
+            out.append(lines_through(x, y, TOLERANCE))
+    return tuple(out)
 
 
 NOTHING = Lines((0,), (0,), (0,))
