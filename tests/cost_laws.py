@@ -5,24 +5,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
+from unittest import mock
 
 import msgspec
 import numpy as np
 from scipy.optimize import isotonic_regression
 
+import simcg.cost.kernels
 from simcg.arrays import Floats, Ints
 from simcg.backend import BACKENDS
 from simcg.cost.kernels import Kernels, Work
-from simcg.hardware.profile import Curve, CurveKey, HardwareProfile
+from simcg.hardware.profile import Curve, CurveKey, Grid, HardwareProfile
 from simcg.model.ops import (
     DTYPE_BITS,
     AllReduce,
     Attention,
     Elementwise,
+    Experts,
+    GatedDelta,
     Gemm,
     GroupedGemm,
+    LatentAttention,
     Op,
     OpKind,
+    SelectKeys,
     Shape,
 )
 from tests.costs import Costs, plain_step, play, random_forward, uneven_profile, unmeasured
@@ -175,6 +181,65 @@ def curves_agree(kernels: ModuleType) -> bool:
     )
 
 
+def curves_module_agrees(curves: ModuleType) -> bool:
+    """The kernels' laws with this module's functions, and what prompts with context rest on."""
+    names = ("along", "between", "over_plane")
+    with mock.patch.multiple(simcg.cost.kernels, **{name: getattr(curves, name) for name in names}):
+        if not curves_agree(simcg.cost.kernels):
+            return False
+    causal = Curve(
+        CurveKey("attention", heads=8, kv_heads=2, head_dim=64),
+        x=(16.0, 64.0), y=(8.5, 32.5), ns=(1.0, 2.0, 3.0, 4.0), spread_ns=(),
+        provenance="measured", source="test", causal=True,
+    )  # fmt: skip
+    cases = [(16, 8.5, "measured"), (64, 32.5, "measured"), (16, 32.5, "fitted")]
+    return all(
+        curves.over_plane(causal, ints([n]), np.array([keys])).provenance == expected
+        for n, keys, expected in cases
+    )
+
+
+GRID = Grid(
+    weights="bf16", k=(64, 256), n=(64, 256, 1024), rows=(1, 64, 320), noise=0.01, sigma=0.05,
+    ns=(
+        1000, 1100, 2000, 1500, 1600, 4000, 3000, 3100, 9000,
+        1800, 1900, 3000, 2500, 2600, 7000, 8000, 8200, 30000,
+    ),
+    provenance="measured", source="test",
+)  # fmt: skip
+
+
+def products_agree(products: ModuleType) -> bool:
+    """Exact at the grid's sizes and rows, the geometric mean half-way, in proportion beyond; tiles
+    on a line between rows further apart; expert layers on lines in logarithms."""
+
+    def curve(k: int, n: int) -> Curve:
+        made: Curve = products.product_curve(GRID, CurveKey("gemm", k=k, n=n))
+        return made
+
+    known, between = curve(64, 256), curve(128, 128)
+    corners = (1000, 1500, 1800, 2500)
+    key = CurveKey("experts", k=8, n=8, experts=4, top_k=2)
+    ns = (100.0, 800.0, 900.0)
+    layer = Curve(key, (1.0, 64.0, 512.0), ns, (), "measured", "test", sigma=0.02)
+    fine = products.finer(layer)
+    at = dict(zip(fine.x, fine.ns, strict=True))
+    return bool(
+        known.x == (1, 64, 192, 320)
+        and np.allclose(known.ns, (1500, 1600, 2800, 4000))
+        and (known.provenance, known.sigma) == ("measured", 0.01)
+        and np.isclose(between.ns[0], np.prod(np.array(corners, dtype=np.float64)) ** 0.25)
+        and np.isclose(curve(64, 128).ns[0], (1000 * 1500) ** 0.5)
+        and (between.provenance, between.sigma) == ("interpolated", 0.05)
+        and curve(64, 128).provenance == "interpolated"
+        and np.isclose(curve(512, 2048).ns[0], 4 * 8000)
+        and np.isclose(curve(32, 256).ns[0], 1500)
+        and np.isclose(at[8.0], 100 * 8**0.5)
+        and np.allclose((at[1.0], at[64.0], at[512.0]), (100, 800, 900))
+        and fine.x[-1] == 512
+    )
+
+
 def roofline_ns(profile: HardwareProfile, shape: Shape, rows: int) -> float:
     """One kernel by the definition of the roofline; attention of one request without context."""
     gpu, roof = profile.gpu, profile.roofline
@@ -217,6 +282,7 @@ def roofline_ns(profile: HardwareProfile, shape: Shape, rows: int) -> float:
         sent = 2 * (shape.ranks - 1) / shape.ranks * shape.row_bytes * rows
         return roof.collective_ns.value + sent / (gpu.link_bandwidth.value * roof.link.value) * 1e9
     else:
+        assert isinstance(shape, Elementwise)
         moved = rows * (shape.read_bytes + shape.write_bytes)
         tiles, one, stream = 0, 0.0, moved / (bandwidth * roof.bandwidth.value)
     return max(waves(tiles) * one, stream) * 1e9 + roof.floor_ns.value
@@ -254,7 +320,77 @@ def roofline_agrees(kernels: ModuleType) -> bool:
 
 def kernels_agree(kernels: ModuleType) -> bool:
     """Measured and unmeasured kernels."""
-    return curves_agree(kernels) and roofline_agrees(kernels)
+    return curves_agree(kernels) and roofline_agrees(kernels) and tables_agree(kernels)
+
+
+def table_profile() -> HardwareProfile:
+    """Curves as tables of whole kernels have them, one of a kind, and a grid of products."""
+    given: dict[str, Any] = {
+        "spread_ns": (), "provenance": "measured", "source": "test", "sigma": 0.02
+    }  # fmt: skip
+    plane: dict[str, Any] = {"x": (1.0, 64.0), "y": (16.0, 1024.0), **given}
+    line: dict[str, Any] = {"x": (1.0, 65.0), **given}
+    curves = (
+        Curve(CurveKey("experts", k=64, n=32, experts=8, top_k=2), ns=(60e3, 120e3), **line),
+        Curve(CurveKey("all_reduce", ranks=4), ns=(5e3, 69e3), **line),
+        Curve(
+            CurveKey("decode_attention", heads=8, kv_heads=2, head_dim=64),
+            ns=(3e3, 12e3, 6e3, 24e3), **plane,
+        ),
+        Curve(CurveKey("latent_decode", heads=8, head_dim=40), ns=(2e3,) * 4, **plane),
+        Curve(CurveKey("sparse_attention", heads=64, head_dim=40, top_k=16), ns=(7e3, 9e3), **line),
+        Curve(CurveKey("select_keys", top_k=16), ns=(30e3,) * 4, **plane),
+        Curve(
+            CurveKey("gated_delta", heads=4, kv_heads=2, head_dim=16), ns=(80e3,) * 4, **plane
+        ),
+        Curve(CurveKey("delta_update", heads=4, kv_heads=2, head_dim=16), ns=(1e3, 2e3), **line),
+    )  # fmt: skip
+    return msgspec.structs.replace(unmeasured("a100"), curves=curves, grids=(GRID,))
+
+
+def tables_agree(kernels: ModuleType) -> bool:
+    """Expert layers shared by weights without their gaps, collectives by bytes, decoding requests
+    by the keys of each, the rest by the curve of their kind of step."""
+    profile = table_profile()
+    price, node = kernels.Kernels(profile), round(profile.gaps.node.value)
+
+    def ns(shape: Shape, work: Work, count: int = 1, layer: Experts | None = None) -> list[int]:
+        op = Op("op", "gemm", shape, count, (), (), part_of=layer)
+        return [int(v) for v in price.time(op, work).ns]
+
+    none = ints([0, 0])
+
+    def decoding(requests: list[int], keys: list[int]) -> Work:
+        m = ints(requests)
+        return Work(m, none, m, none, m, ints(keys))
+
+    rows = rows_work([1, 65])
+    layer = Experts(64, 32, 8, 2)
+    whole = [60e3 - 5 * node, 120e3 - 5 * node]
+    fp8 = Experts(64, 32, 8, 2, "bf16", "fp8")
+    up = [round(2 * v / 3) for v in whole]
+    wide, thin = GroupedGemm(8, 2, 64, 64), GroupedGemm(8, 2, 32, 64)
+    delta, latent = GatedDelta(2, 4, 16, 16), LatentAttention(8, 32, 16, 8, 16, absorbed=True)
+    sparse = LatentAttention(8, 32, 16, 8, 16, absorbed=True, top_k=16)
+    floor = round(profile.roofline.floor_ns.value)
+    return bool(
+        ns(wide, rows, layer=layer) == up
+        and ns(thin, rows, layer=layer) == [round(v / 3) for v in whole]
+        and ns(Elementwise(8, 8), rows, layer=layer) == [0, 0]
+        and ns(wide, rows, layer=fp8) == [round(2 * (v - 2 * node) / 3) for v in whole]
+        and ns(AllReduce(1, 4), rows) == [5000, 69000]
+        and ns(AllReduce(2, 4), rows_work([16, 32])) == [36000, 68000]
+        and ns(Attention(8, 2, 64), decoding([1, 64], [128, 64 * 128])) == [6000, 12000]
+        and ns(Attention(8, 2, 64), decoding([0, 64], [0, 64 * 16])) == [0, 6000]
+        and ns(latent, decoding([1, 64], [16, 64 * 16])) == [2000, 2000]
+        and ns(sparse, rows) == ns(sparse, decoding([1, 65], [99, 9999])) == [7000, 9000]
+        and ns(SelectKeys(16), decoding([2, 2], [32, 34])) == [floor, 30000]
+        and ns(delta, rows, 8) == [80000 - 7 * node] * 2
+        and ns(delta, decoding([1, 65], [9, 99])) == [1000, 2000]
+        and ns(Gemm(64, 256), rows_work([64, 193])) == [1600, 4000]
+        and price.measured_rows(op_of(Gemm(64, 256))) == (1, 64, 192, 320)
+        and price.time(op_of(Gemm(64, 256)), rows).relative_spread == 0.01
+    )
 
 
 def transfers_agree(transfer: ModuleType) -> bool:

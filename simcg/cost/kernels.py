@@ -10,21 +10,21 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from simcg.arrays import Bools, Floats, Ints
+from simcg.cost.curves import KernelTime, along, between, over_plane, whole_ns
 from simcg.cost.demand import Demand, DemandShape, decode_demand, prefill_demand
 from simcg.cost.keys import (
     attention_key,
     attention_of,
-    curve_name,
     experts_key,
     gemm_key,
     gemm_of,
     grouped_key,
     grouped_of,
+    special_keys,
 )
 from simcg.cost.products import finer, product_curve
 from simcg.cost.transfer import transfer
-from simcg.errors import InputError
-from simcg.hardware.profile import LONGEST_NS, Curve, CurveKey, Figure, Grid, HardwareProfile
+from simcg.hardware.profile import Curve, CurveKey, Figure, Grid, HardwareProfile
 from simcg.model.ops import (
     DTYPE_BITS,
     AllReduce,
@@ -36,7 +36,7 @@ from simcg.model.ops import (
     GroupedGemm,
     Op,
 )
-from simcg.provenance import RELATIVE_ERROR, Provenance, weakest
+from simcg.provenance import RELATIVE_ERROR, weakest
 
 TILE = 128
 """Rows and columns of the output tile that the roofline quantises by."""
@@ -73,18 +73,6 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class KernelTime:
-    """Durations in ns (int64, one per entry of the work) and what they rest on.
-
-    ``relative_spread``: one sigma of the measurement as a share, 0 where nothing was measured.
-    """
-
-    ns: Ints
-    provenance: Provenance
-    relative_spread: float
-
-
-@dataclass(frozen=True, slots=True)
 class Kernels:
     """The kernel times of one profile."""
 
@@ -118,7 +106,10 @@ class Kernels:
             return self._all_reduce(shape, rows)
         if isinstance(shape, Elementwise):
             return self._elementwise(shape, (op.name, op.kind), op.kernels, rows)
-        return self._by_demand(shape, work)
+        time = self._by_demand(shape, work)
+        # a curve of several kernels holds their gaps, which the step counts once more
+        gaps = (op.kernels - 1) * self._node_gap_ns() if time.relative_spread else 0
+        return replace(time, ns=np.maximum(time.ns - gaps, time.ns // 2))
 
     def measured_rows(self, op: Op) -> tuple[float, ...]:
         """The row counts at which a dense op's time was measured; none if it was not."""
@@ -177,10 +168,10 @@ class Kernels:
         The gaps between the layer's kernels are part of the measurement and are counted by the
         step once more, so they are taken off.
         """
-        time = _along(fused, rows)
+        time = along(fused, rows)
         if not isinstance(op.shape, GroupedGemm):
             return replace(time, ns=np.zeros_like(time.ns))
-        gaps = fused_gaps(layer) * round(self.profile.gaps.node.value)
+        gaps = fused_gaps(layer) * self._node_gap_ns()
         mine = op.shape.k * op.shape.n / (3 * layer.hidden * layer.width)
         ns = np.rint(np.maximum(time.ns - gaps, time.ns / 2) * mine).astype(np.int64)
         return replace(time, ns=ns)
@@ -188,9 +179,9 @@ class Kernels:
     def _product(self, shape: Gemm | GroupedGemm, rows: Ints) -> KernelTime:
         if isinstance(shape, Gemm):
             curve = self._curve(gemm_key(shape))
-            return self._gemm_roofline(shape, rows) if curve is None else _along(curve, rows)
+            return self._gemm_roofline(shape, rows) if curve is None else along(curve, rows)
         curve = self._curve(grouped_key(shape))
-        return self._grouped_roofline(shape, rows) if curve is None else _along(curve, rows)
+        return self._grouped_roofline(shape, rows) if curve is None else along(curve, rows)
 
     def _attention(self, shape: Attention, work: Work) -> KernelTime:
         """Prefill attention, then the decode kernel over the requests that add one token."""
@@ -208,14 +199,37 @@ class Kernels:
 
     def _by_demand(self, shape: DemandShape, work: Work) -> KernelTime:
         """The prompts' part by the prefill kernel, then the decoding requests' by theirs."""
+        prefill_key, decode_key = special_keys(shape)
         if isinstance(shape, BatchedGemm):
-            return self._demanded(prefill_demand(shape, work.rows, work.rows), work.rows > 0)
-        prefill = self._demanded(prefill_demand(shape, work.tokens, work.pairs), work.tokens > 0)
+            at = work.rows, work.rows
+            return self._special(prefill_key, *at, prefill_demand(shape, *at))
+        at = work.tokens, work.pairs
+        prefill = self._special(prefill_key, *at, prefill_demand(shape, *at))
         if work.decodes is None or work.decode_keys is None:
             return prefill
-        moved = decode_demand(shape, work.decodes, work.decode_keys)
-        decode = self._demanded(moved, work.decodes > 0)
-        return replace(prefill, ns=prefill.ns + decode.ns)
+        at = work.decodes, work.decode_keys
+        decode = self._special(decode_key, *at, decode_demand(shape, *at))
+        if not work.tokens.any():
+            return decode
+        spread = max(prefill.relative_spread, decode.relative_spread)
+        where = weakest((prefill.provenance, decode.provenance))
+        return KernelTime(prefill.ns + decode.ns, where, spread)
+
+    def _special(self, key: CurveKey | None, x: Ints, keys: Ints, demand: Demand) -> KernelTime:
+        """By its curve if there is one, over ``x`` and the keys of each; else what it demands."""
+        curve = None if key is None else self._curve(key)
+        if curve is None:
+            return self._demanded(demand, x > 0)
+        many = np.maximum(x, 1)
+        if curve.y:
+            time = over_plane(curve, many, np.maximum(keys / many, 1))
+        else:
+            time = between(curve, many.astype(np.float64))
+        ns = time.ns
+        if curve.key.op == "select_keys":
+            # where every key is chosen nothing is sorted
+            ns = np.where(keys > many * curve.key.top_k, ns, self.profile.roofline.floor_ns.value)
+        return replace(time, ns=np.where(x > 0, ns, 0).astype(np.int64))
 
     def _demanded(self, demand: Demand, runs: Bools) -> KernelTime:
         """The roofline of what a kernel demands, where it runs at all."""
@@ -231,14 +245,14 @@ class Kernels:
         keys = pairs / tokens
         if curve is None:
             return self._attention_roofline(shape, tokens, keys)
-        return _over_plane(curve, tokens, keys)
+        return over_plane(curve, tokens, keys)
 
     def _decode_attention(self, shape: Attention, requests: Ints, keys: Ints) -> KernelTime:
         curve = self._curve(attention_key(shape, "decode_attention"))
         if curve is None:
             return self._decode_roofline(shape, requests, keys)
         many = np.maximum(requests, 1)
-        return _over_plane(curve, many, np.maximum(keys / many, 1))
+        return over_plane(curve, many, np.maximum(keys / many, 1))
 
     def _decode_roofline(self, shape: Attention, requests: Ints, keys: Ints) -> KernelTime:
         """It streams the keys and values of every request once."""
@@ -291,7 +305,7 @@ class Kernels:
         known = curve is not None or "elementwise" in names
         curve = curve or self._curves.get(CurveKey("elementwise"))
         if curve is not None:
-            one = _between(curve, moved)
+            one = between(curve, moved)
             # another kernel's curve stands in for a kind that was not measured
             where = one.provenance if known else "assumed"
             return KernelTime(one.ns * kernels, where, one.relative_spread)
@@ -303,14 +317,17 @@ class Kernels:
     def _all_reduce(self, shape: AllReduce, rows: Ints) -> KernelTime:
         curve = self._curves.get(CurveKey("all_reduce", ranks=shape.ranks))
         if curve is not None:
-            return _between(curve, shape.row_bytes * rows.astype(np.float64))
+            return between(curve, shape.row_bytes * rows.astype(np.float64))
         roof = self.profile.roofline
         sent = 2.0 * (shape.ranks - 1) / shape.ranks * shape.row_bytes * rows.astype(np.float64)
         rate = self.profile.gpu.link_bandwidth.value * roof.link.value
         ns = roof.collective_ns.value + sent / rate * 1e9
         used = (roof.collective_ns, roof.link, self.profile.gpu.link_bandwidth)
         where = weakest(f.provenance for f in used)
-        return KernelTime(_whole_ns(ns, "an all-reduce"), where, 0.0)
+        return KernelTime(whole_ns(ns, "an all-reduce"), where, 0.0)
+
+    def _node_gap_ns(self) -> int:
+        return round(self.profile.gaps.node.value)
 
     def _flops(self, activations: str) -> float:
         """Peak of the units that the activations' type uses."""
@@ -339,62 +356,7 @@ class Kernels:
         """With the floor; peaks do not count as provenance, as shares are of these very peaks."""
         floor = self.profile.roofline.floor_ns
         where = weakest(f.provenance for f in (*shares, floor))
-        return KernelTime(_whole_ns(ns + floor.value, "the roofline"), where, 0.0)
-
-
-def _along(curve: Curve, at: Ints | Floats) -> KernelTime:
-    """The time at the next measured point; beyond the last one in proportion to its rows.
-
-    Kernels work in tiles, so their time is a staircase whose edges lie between measured points.
-    A straight line across an edge would price sizes that no measurement has seen, and a ladder
-    would gather its buckets there.
-    """
-    x, y = np.array(curve.x), np.array(curve.ns)
-    ns = y[np.minimum(np.searchsorted(x, at), len(x) - 1)]
-    beyond = at > x[-1]
-    if beyond.any():
-        ns = np.where(beyond, y[-1] * at / x[-1], ns)
-    return KernelTime(_whole_ns(ns, curve_name(curve)), curve.provenance, _relative_spread(curve))
-
-
-def _between(curve: Curve, at: Floats) -> KernelTime:
-    """Straight lines between the measured points, for times that have no steps: bytes moved."""
-    x, y = np.array(curve.x), np.array(curve.ns)
-    ns = np.where(at > x[-1], y[-1] * at / x[-1], np.interp(at, x, y))
-    return KernelTime(_whole_ns(ns, curve_name(curve)), curve.provenance, _relative_spread(curve))
-
-
-def _over_plane(curve: Curve, tokens: Ints, keys: Floats) -> KernelTime:
-    """Bilinear in the logarithms of tokens, keys and time; beyond the grid its last slope."""
-    log_x, log_y = np.log(curve.x), np.log(curve.y)
-    plane = np.log(curve.ns).reshape(len(log_x), len(log_y))
-    at_x, at_y = np.log(tokens), np.log(keys)
-    i = np.clip(np.searchsorted(log_x, at_x) - 1, 0, len(log_x) - 2)
-    j = np.clip(np.searchsorted(log_y, at_y) - 1, 0, len(log_y) - 2)
-    u = np.maximum((at_x - log_x[i]) / (log_x[i + 1] - log_x[i]), 0)
-    v = np.maximum((at_y - log_y[j]) / (log_y[j + 1] - log_y[j]), 0)
-    low = plane[i, j] * (1 - v) + plane[i, j + 1] * v
-    high = plane[i + 1, j] * (1 - v) + plane[i + 1, j + 1] * v
-    ns = np.exp(low * (1 - u) + high * u)
-    where = curve.provenance
-    if curve.causal and np.any(keys > (tokens + 1) / 2 + 1):
-        where = weakest((where, "fitted"))
-    return KernelTime(_whole_ns(ns, curve_name(curve)), where, _relative_spread(curve))
-
-
-def _whole_ns(ns: Floats, source: str) -> Ints:
-    """Rounded; ``InputError`` names what gave a time that is none."""
-    longest = ns.max(initial=0.0)
-    if not longest <= LONGEST_NS:  # nor is nan
-        expected = f"kernels of at most {LONGEST_NS:g} ns"
-        raise InputError("hardware profile", source, float(longest), expected)
-    return np.rint(ns).astype(np.int64)
-
-
-def _relative_spread(curve: Curve) -> float:
-    if not curve.spread_ns:
-        return curve.sigma
-    return float(np.median(np.array(curve.spread_ns) / np.array(curve.ns)))
+        return KernelTime(whole_ns(ns + floor.value, "the roofline"), where, 0.0)
 
 
 def fused_gaps(layer: Experts) -> int:

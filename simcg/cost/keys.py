@@ -2,8 +2,25 @@
 
 from __future__ import annotations
 
+from simcg.cost.demand import DemandShape
 from simcg.hardware.profile import Curve, CurveKey
-from simcg.model.ops import Attention, Dtype, Experts, Gemm, GroupedGemm, activation_dtype
+from simcg.model.ops import (
+    Attention,
+    BatchedGemm,
+    CausalConv,
+    Dtype,
+    Experts,
+    GatedDelta,
+    Gemm,
+    GroupedGemm,
+    IndexLogits,
+    LatentAttention,
+    SelectKeys,
+    activation_dtype,
+)
+
+SPARSE_HEADS = 64
+"""Heads that sparse attention on the latent cache is padded to (flash_mla_sparse_fwd)."""
 
 
 def gemm_key(shape: Gemm) -> CurveKey:
@@ -34,6 +51,45 @@ def attention_key(shape: Attention, op: str = "attention") -> CurveKey:
         heads=shape.heads, kv_heads=shape.kv_heads, head_dim=shape.head_dim,
         window=shape.window or 0,
     )  # fmt: skip
+
+
+def special_keys(shape: DemandShape) -> tuple[CurveKey | None, CurveKey | None]:
+    """Of what only some families run: for prompts, and for requests that add one token."""
+    match shape:
+        case BatchedGemm(heads=heads, k=k, n=n, weights=weights):
+            key = CurveKey("batched_gemm", heads=heads, k=k, n=n, weights=weights)
+            return key, key
+        case LatentAttention():
+            return _latent_keys(shape)
+        case IndexLogits(heads=heads, head_dim=dim):
+            key = CurveKey("index_logits", heads=heads, head_dim=dim)
+            return key, key
+        case SelectKeys(top_k=top_k):
+            key = CurveKey("select_keys", top_k=top_k)
+            return key, key
+        case CausalConv(channels=channels, width=width):
+            return (
+                CurveKey("causal_conv", n=channels, k=width),
+                CurveKey("conv_update", n=channels, k=width),
+            )
+        case GatedDelta(key_heads=kv, value_heads=heads, key_dim=dim):
+            return (
+                CurveKey("gated_delta", heads=heads, kv_heads=kv, head_dim=dim),
+                CurveKey("delta_update", heads=heads, kv_heads=kv, head_dim=dim),
+            )
+
+
+def _latent_keys(shape: LatentAttention) -> tuple[CurveKey | None, CurveKey | None]:
+    """Sparse kernels take blocks of SPARSE_HEADS heads, so fewer cost as much."""
+    cached = shape.kv_rank + shape.rope_dim
+    if shape.top_k is not None:
+        heads = -(-shape.heads // SPARSE_HEADS) * SPARSE_HEADS
+        key = CurveKey("sparse_attention", heads=heads, head_dim=cached, top_k=shape.top_k)
+        return key, key
+    decode = CurveKey("latent_decode", heads=shape.heads, head_dim=cached)
+    if shape.absorbed:
+        return None, decode
+    return CurveKey("latent_attention", heads=shape.heads, head_dim=shape.key_dim), decode
 
 
 def gemm_of(key: CurveKey) -> Gemm:

@@ -13,7 +13,8 @@ import numpy as np
 
 from simcg.arrays import Ints
 from simcg.backend import CaptureBackend
-from simcg.cost.kernels import Kernels, KernelTime, Work
+from simcg.cost.curves import KernelTime
+from simcg.cost.kernels import Kernels, Work
 from simcg.cost.timeline import MaxPlus, compose, fold_repeats, item
 from simcg.hardware.profile import Figure, HardwareProfile
 from simcg.model.ops import ForwardPass, Op

@@ -41,7 +41,10 @@ class Figure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("source is empty")
 
 
-PLANES = ("attention", "decode_attention")
+PLANES = (
+    "attention", "decode_attention", "latent_attention", "latent_decode", "index_logits",
+    "select_keys", "gated_delta",
+)  # fmt: skip
 """Ops whose curves have two axes."""
 
 
@@ -50,7 +53,8 @@ class CurveKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 
     op: Literal[
         "gemm", "grouped_gemm", "experts", "attention", "decode_attention", "elementwise",
-        "all_reduce",
+        "all_reduce", "batched_gemm", "latent_attention", "latent_decode", "sparse_attention",
+        "index_logits", "select_keys", "causal_conv", "conv_update", "gated_delta", "delta_update",
     ]  # fmt: skip
     kind: str = ""  # elementwise: the op's name or kind, "" for any
     k: int = 0  # experts: hidden size
@@ -68,10 +72,10 @@ class CurveKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 class Curve(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Kernel time, in ns with spread, over one or two ascending axes.
 
-    ``x``: rows (gemm, grouped_gemm, experts), bytes moved (elementwise), bytes summed
-    (all_reduce), query tokens (attention) or requests (decode_attention).
-    ``y``: keys per query (attention) or per request (decode_attention); then ``ns`` is row-major,
-    len(x) rows of len(y).
+    ``x``: rows (products, experts), bytes moved (elementwise), bytes summed (all_reduce), query
+    tokens of prompts, or requests that decode (ops named so, and updates).
+    ``y``: keys per query or per request, of ops in ``PLANES``; then ``ns`` is row-major, len(x)
+    rows of len(y).
     ``spread_ns`` may be empty where no spread was recorded: ``sigma`` is one then, as a share.
     ``causal``: of prefill attention only prompts without cached context were measured, so that
     entries with more than (x + 1) / 2 keys are carried on from those.
@@ -93,9 +97,9 @@ class Curve(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
             if len(getattr(self, name)) != points or not points:
                 raise ValueError(f"{name} has {len(getattr(self, name))} entries, not {points}")
         if (self.key.op in PLANES) != bool(self.y):
-            raise ValueError("y belongs to attention curves, and they need it")
+            raise ValueError("y belongs to attention curves and their like, and they need it")
         if self.y and min(len(self.x), len(self.y)) < 2:
-            raise ValueError("an attention curve needs two entries or more in x and in y")
+            raise ValueError("such a curve needs two entries or more in x and in y")
         if not self.source.strip():
             raise ValueError("source is empty")
         if not 0 <= self.sigma < math.inf:

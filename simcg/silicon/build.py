@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import msgspec
@@ -9,12 +10,20 @@ import numpy as np
 
 from simcg.errors import InputError
 from simcg.hardware.profile import Curve, Figure, Grid, HardwareProfile
-from simcg.silicon.attention import decodes, prompts
+from simcg.silicon.attention import decodes, latent_decodes, latent_prompts, prompts
 from simcg.silicon.base import on_another_gpu, on_the_same_gpu
 from simcg.silicon.collectives import all_reduces, dispatch_ns
 from simcg.silicon.experts import experts
 from simcg.silicon.gemm import grids
 from simcg.silicon.gpu import gpu_of, short_name
+from simcg.silicon.mixers import (
+    batched_products,
+    delta_rule,
+    index_logits,
+    select_keys,
+    sparse_attention,
+)
+from simcg.silicon.planes import Curves
 from simcg.silicon.source import Source, Table
 
 FRAMEWORKS = ("sglang", "vllm", "trtllm")
@@ -54,14 +63,34 @@ class Imported:
         framework = f"{table.framework} {table.version}"
         return f"aiconfigurator-core {self.source.release}: {self.system}, {framework}"
 
-    def read(self, family: str, file: str, framework: str | None = None) -> Table | None:
-        """The table of that family; None, and noted, if there is none."""
-        framework = framework or self.framework
+    def read(self, family: str, file: str, framework: str) -> Table | None:
+        """The table of that family and framework; None if there is none."""
         limit = self.version if framework == self.framework else None
-        table = self.source.table(self.system, (family, framework, file), limit)
-        if table is None:
-            self.notes.append(Note(file, framework, 0, 0, remark="missing"))
-        return table
+        return self.source.table(self.system, (family, framework, file), limit)
+
+
+@dataclass(frozen=True)
+class Family:
+    """One table and what makes curves of it. ``shared``: kernels that frameworks have in common."""
+
+    folder: str
+    file: str
+    convert: Callable[[Table, Curves], None]
+    shared: bool = False
+
+
+FAMILIES = (
+    Family("attention", "context_attention_perf", prompts),
+    Family("attention", "generation_attention_perf", decodes),
+    Family("moe", "moe_perf", experts),
+    Family("mla", "context_mla_perf", latent_prompts, shared=True),
+    Family("mla", "generation_mla_perf", latent_decodes, shared=True),
+    Family("mla_bmm", "mla_bmm_perf", batched_products, shared=True),
+    Family("sparse_attention", "glm5_dsa_attn_module_perf", sparse_attention, shared=True),
+    Family("sparse_attention", "glm5_mqa_logits_module_perf", index_logits, shared=True),
+    Family("sparse_attention", "glm5_topk_module_perf", select_keys, shared=True),
+    Family("linear_attention", "gdn_perf", delta_rule, shared=True),
+)
 
 
 def import_profile(
@@ -81,13 +110,8 @@ def import_profile(
         raise InputError(source.path, "--version", version, f"one of {', '.join(known)}")
     taken = Imported(source, system, framework, version or known[-1])
     _take_products(taken)
-    for family, file, convert in (
-        ("attention", "context_attention_perf", prompts),
-        ("attention", "generation_attention_perf", decodes),
-        ("moe", "moe_perf", experts),
-    ):
-        if (table := taken.read(family, file)) is not None:
-            _add(taken, table, convert(table, taken.cite(table)))
+    for family in FAMILIES:
+        _take_family(taken, family)
     _take_collectives(taken)
     return _profile(taken, base), taken.notes
 
@@ -118,20 +142,36 @@ def _take_products(taken: Imported) -> None:
             taken.notes.append(Note(name, version, *counts, remark=remark))
 
 
+def _take_family(taken: Imported, family: Family) -> None:
+    """The curves of one table; where the framework has none, another's if ``shared``."""
+    others = [f for f in FRAMEWORKS if f != taken.framework] if family.shared else []
+    for framework in (taken.framework, *others):
+        table = taken.read(family.folder, family.file, framework)
+        if table is not None:
+            curves = Curves(taken.cite(table))
+            family.convert(table, curves)
+            remark = "" if framework == taken.framework else "of another framework"
+            _add(taken, table, curves.made, curves.disordered, remark)
+            return
+    taken.notes.append(Note(family.file, taken.framework, 0, 0, remark="missing"))
+
+
 def _take_collectives(taken: Imported) -> None:
-    table = taken.read("comm", "custom_allreduce_perf")
+    table = taken.read("comm", "custom_allreduce_perf", taken.framework)
     if table is None:
+        taken.notes.append(Note("custom_allreduce", taken.framework, 0, 0, remark="missing"))
         return
     nccl = taken.source.table(taken.system, ("comm", "nccl", "nccl_perf"), None)
-    _add(taken, table, all_reduces(table, nccl, taken.cite(table)))
+    _add(taken, table, all_reduces(table, nccl, taken.cite(table)), 0, "")
 
 
-def _add(taken: Imported, table: Table, curves: list[Curve]) -> None:
+def _add(taken: Imported, table: Table, curves: list[Curve], disordered: int, remark: str) -> None:
     taken.curves += curves
     version = f"{table.framework} {table.version}"
     points = sum(len(curve.ns) for curve in curves)
     name = table.name.removesuffix("_perf")
-    taken.notes.append(Note(name, version, len(table), points, remark=f"{len(curves)} curves"))
+    count = f"{len(curves)} curves" + (f", {remark}" if remark else "")
+    taken.notes.append(Note(name, version, len(table), points, 0, disordered, count))
 
 
 def _dispatch(taken: Imported, system: str) -> tuple[float | None, int]:
@@ -156,7 +196,8 @@ def _profile(taken: Imported, base: HardwareProfile) -> HardwareProfile:
         profile = on_the_same_gpu(base, f"{name}-{taken.framework}", gpu)
     else:
         here, tables = _dispatch(taken, taken.system)
-        there, _ = _dispatch(taken, taken.source.system(base.name))
+        bases = [s for s in taken.source.systems() if short_name(s) == base.name]
+        there = _dispatch(taken, bases[0])[0] if bases else None
         slower = here / there if here and there else 1.0
         text = f"{cited}: custom all-reduce, eager less graph, median of {tables} tables"
         one = Figure(round(here), "measured", text) if here else base.host.dispatch[""]

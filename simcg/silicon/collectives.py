@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from simcg.hardware.profile import Curve, CurveKey
-from simcg.silicon.noise import roughness
+from simcg.silicon.order import roughness
 from simcg.silicon.source import Table
 
 VALUE_BYTES = 2

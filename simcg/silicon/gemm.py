@@ -14,15 +14,13 @@ import numpy as np
 from simcg.arrays import Bools, Floats, Ints
 from simcg.cost.products import TILE
 from simcg.hardware.profile import Grid
+from simcg.silicon.order import ordered
 from simcg.silicon.source import Table
 
 WEIGHTS = {"bfloat16": "bf16", "fp8": "fp8", "fp8_block": "fp8_block", "nvfp4": "nvfp4"}
 """The package's names of types and ours."""
 SMALLEST = 64
 """Sizes below are left out: they cost what this one does."""
-DISORDER = 1.5
-"""A row slower by this factor than one that is larger or equal in every size timed something else:
-the host's launch, a warm-up, or a slow path for odd rows."""
 TINY = (1024, 1024, 512)
 """Products up to these k, n and rows take a few microseconds on every GPU in the tables."""
 HOST_NS = 20_000
@@ -69,10 +67,8 @@ def _grid(table: Table, weights: str, source: str) -> Filtered:
     if 2 * bound.sum() > len(table):
         return Filtered(weights, len(table), int(bound.sum()), 0, None, (0.0, 0.0, 0.0))
     kept = Dense(full.k, full.n, full.m, np.where(bound, np.nan, full.ns))
-    least = least_larger(kept.ns)
-    late = kept.ns > DISORDER * least
     # a row that is missing or not the kernel's takes at most what the least larger one does
-    whole = np.where(late | np.isnan(kept.ns), least, kept.ns)
+    whole, late = ordered(kept.ns)
     usable = [np.flatnonzero(sizes >= SMALLEST) for sizes in (full.k, full.n)]
     usable_k, usable_n = complete(np.any(np.isinf(whole), axis=2), *usable)
     rows, ns = by_tile(full.m, whole[np.ix_(usable_k, usable_n)])
@@ -89,7 +85,7 @@ def _grid(table: Table, weights: str, source: str) -> Filtered:
         provenance="measured",
         source=source,
     )
-    return Filtered(weights, len(table), int(bound.sum()), int(late.sum()), grid, errors)
+    return Filtered(weights, len(table), int(bound.sum()), late, grid, errors)
 
 
 def dense(table: Table) -> Dense:
@@ -113,14 +109,6 @@ def host_bound(table: Dense) -> Bools:
     if not len(tiny) or np.median(tiny) < HOST_NS:
         return np.zeros(table.ns.shape, dtype=np.bool_)
     out: Bools = table.ns < 1.3 * np.percentile(tiny, 95)
-    return out
-
-
-def least_larger(ns: Floats) -> Floats:
-    """The least time of any product at least as large in every size; inf where there is none."""
-    out = np.where(np.isnan(ns), np.inf, ns)
-    for axis in range(ns.ndim):
-        out = np.flip(np.minimum.accumulate(np.flip(out, axis), axis), axis)
     return out
 
 

@@ -98,11 +98,12 @@ class Source:
         return found
 
     def versions(self, system: str, family: str, framework: str) -> tuple[str, ...]:
-        """The versions of a framework that have a family of tables, oldest first."""
+        """The versions of a framework that have tables of a family, oldest first."""
         folder = self.folder.joinpath("data", system, family, framework)
         if not folder.is_dir():
             return ()
-        return tuple(sorted((v.name for v in folder.iterdir() if v.is_dir()), key=_order))
+        held = [v.name for v in folder.iterdir() if v.is_dir() and any(map(_is_table, v.iterdir()))]
+        return tuple(sorted(held, key=_order))
 
     def table(self, system: str, place: tuple[str, str, str], limit: str | None) -> Table | None:
         """The newest table not above version ``limit``, else the oldest; None if there is none.
@@ -156,6 +157,10 @@ def _release(root: Any) -> str:
 
 def _order(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version))
+
+
+def _is_table(file: Folder) -> bool:
+    return file.name.endswith(".parquet")
 
 
 def _read(data: bytes, path: str) -> Rows:

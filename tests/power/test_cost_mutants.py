@@ -12,13 +12,17 @@ from types import ModuleType
 
 import pytest
 
+import simcg.cost.curves
 import simcg.cost.kernels
+import simcg.cost.products
 import simcg.cost.smooth
 import simcg.cost.step
 import simcg.cost.timeline
 import simcg.cost.transfer
 from tests.cost_laws import (
+    curves_module_agrees,
     kernels_agree,
+    products_agree,
     smoothing_agrees,
     step_agrees,
     timeline_agrees,
@@ -132,7 +136,7 @@ STEP_MUTANTS = {
     "latency dropped": ("latency = round(self.profile.host.launch_latency.value)", "latency = 0"),
 }
 
-KERNEL_MUTANTS = {
+CURVE_MUTANTS = {
     "stairs a point late": ("np.searchsorted(x, at)", 'np.searchsorted(x, at, side="right")'),
     "stairs as lines": ("y[np.minimum(np.searchsorted(x, at), len(x) - 1)]", "np.interp(at, x, y)"),
     "flat beyond the stairs": ("if beyond.any():", "if False:"),
@@ -140,6 +144,19 @@ KERNEL_MUTANTS = {
         "np.where(at > x[-1], y[-1] * at / x[-1], np.interp(at, x, y))",
         "np.interp(at, x, y)",
     ),
+    "attention below the grid falls": (
+        "u = np.maximum((at_x - log_x[i]) / (log_x[i + 1] - log_x[i]), 0)",
+        "u = (at_x - log_x[i]) / (log_x[i + 1] - log_x[i])",
+    ),
+    "axes of attention swapped": (
+        "plane[i, j] * (1 - v) + plane[i, j + 1] * v",
+        "plane[i, j] * v + plane[i, j + 1] * (1 - v)",
+    ),
+    "cached context counts as measured": ("if curve.causal and", "if False and"),
+    "every prompt counts as cached": ("keys > (tokens + 1) / 2 + 1", "keys > 0"),
+}
+
+KERNEL_MUTANTS = {
     "bytes of all kernels at once": (
         "(shape.read_bytes + shape.write_bytes) / kernels",
         "(shape.read_bytes + shape.write_bytes)",
@@ -150,18 +167,10 @@ KERNEL_MUTANTS = {
         'where = one.provenance if known else "assumed"',
         "where = one.provenance",
     ),
-    "attention below the grid falls": (
-        "u = np.maximum((at_x - log_x[i]) / (log_x[i + 1] - log_x[i]), 0)",
-        "u = (at_x - log_x[i]) / (log_x[i + 1] - log_x[i])",
-    ),
-    "axes of attention swapped": (
-        "plane[i, j] * (1 - v) + plane[i, j + 1] * v",
-        "plane[i, j] * v + plane[i, j + 1] * (1 - v)",
-    ),
     "attention by pairs": ("keys = pairs / tokens", "keys = pairs / 1.0"),
     "attention at padded rows": (
-        "_over_plane(curve, tokens, keys)",
-        "_over_plane(curve, 2 * tokens, keys)",
+        "over_plane(curve, tokens, keys)",
+        "over_plane(curve, 2 * tokens, keys)",
     ),
     "windows ignored": ("if shape.window is not None:", "if False:"),
     "a tile of 64": ("TILE = 128", "TILE = 64"),
@@ -200,6 +209,59 @@ KERNEL_MUTANTS = {
     "an all-reduce moves bytes once": ("sent = 2.0 *", "sent = 1.0 *"),
     "an all-reduce of all ranks": ("(shape.ranks - 1) / shape.ranks", "1.0"),
     "no floor": ("ns + floor.value", "ns"),
+    "fused layers ignored": ("if op.part_of is not None and (", "if False and ("),
+    "a fused layer for each product": (
+        "(3 * layer.hidden * layer.width)",
+        "(op.shape.k * op.shape.n)",
+    ),
+    "small kernels of a fused layer too": ("ns=np.zeros_like(time.ns)", "ns=time.ns"),
+    "gaps of fused layers counted twice": (
+        "time.ns - gaps, time.ns / 2) * mine",
+        "time.ns, 0) * mine",
+    ),
+    "quantised layers with as few gaps": (
+        "5 if layer.activations",
+        "5 if True or layer.activations",
+    ),
+    "collectives of any ranks": ('"all_reduce", ranks=shape.ranks', '"all_reduce", ranks=2'),
+    "rows for bytes": ("(curve, shape.row_bytes * rows.astype", "(curve, rows.astype"),
+    "keys of all requests": (
+        "np.maximum(keys / many, 1))\n\n    def _decode",
+        "keys * 1.0)\n\n    def _decode",
+    ),
+    "no decode kernel": ('attention_key(shape, "decode_attention")', "attention_key(shape)"),
+    "grids ignored": ('return key.op == "gemm" and key not', 'return key.op == "" and key not'),
+    "choosing all keys sorts": ("keys > many * curve.key.top_k", "keys > 0"),
+    "gaps of several kernels twice": (
+        "(op.kernels - 1) * self._node_gap_ns() if time.relative_spread else 0",
+        "0",
+    ),
+    "decode by the prompts' curve": (
+        "self._special(decode_key, *at, decode",
+        "self._special(prefill_key, *at, decode",
+    ),
+}
+
+PRODUCT_MUTANTS = {
+    "the nearest size": ("share = float((np.log(inside) - low) / (high - low))", "share = 0.0"),
+    "between sizes themselves": (
+        "low, high = np.log(axis[j - 1]), np.log(axis[j])\n    share = float((np.log(inside)",
+        "low, high = axis[j - 1], axis[j]\n    share = float((inside",
+    ),
+    "weights swapped": ("(j - 1, 1 - share), (j, share)", "(j - 1, share), (j, 1 - share)"),
+    "larger sizes as the last": ("max(size / axis[-1], 1.0)", "1.0"),
+    "smaller sizes in proportion": ("max(size / axis[-1], 1.0)", "size / inside"),
+    "n alone": ("(more_k * more_n)", "more_n"),
+    "sizes between called measured": ('if known else "interpolated"', 'if known else "measured"'),
+    "known by k alone": ("key.k in grid.k and key.n in grid.n", "key.k in grid.k"),
+    "no error between": ("grid.noise if known else grid.sigma", "grid.noise"),
+    "no tiles between": ("np.arange(low + TILE, high, TILE)", "np.arange(0)"),
+    "tiles of 64": ("TILE = 128", "TILE = 64"),
+    "experts by lines": (
+        "np.exp(np.interp(np.log(x), np.log(curve.x), np.log(curve.ns)))",
+        "np.interp(x, curve.x, curve.ns)",
+    ),
+    "experts where measured alone": ("[*parts, np.array(curve.x)]", "[np.array(curve.x)]"),
 }
 
 SMOOTH_MUTANTS = {
@@ -249,7 +311,9 @@ TRANSFER_MUTANTS = {
 CASES: list[tuple[ModuleType, Law, dict[str, tuple[str, str]]]] = [
     (simcg.cost.timeline, timeline_agrees, TIMELINE_MUTANTS),
     (simcg.cost.step, step_agrees, STEP_MUTANTS),
+    (simcg.cost.curves, curves_module_agrees, CURVE_MUTANTS),
     (simcg.cost.kernels, kernels_agree, KERNEL_MUTANTS),
+    (simcg.cost.products, products_agree, PRODUCT_MUTANTS),
     (simcg.cost.smooth, smoothing_agrees, SMOOTH_MUTANTS),
     (simcg.cost.transfer, transfers_agree, TRANSFER_MUTANTS),
 ]
