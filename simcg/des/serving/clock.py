@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from simcg.arrays import Bools, Floats, Ints
-from simcg.backend import FULL, CaptureBackend
+from simcg.backend import FULL
 from simcg.cost.kernels import Work
 from simcg.cost.step import StepCost
 from simcg.cost.table import ReplayModel
@@ -125,19 +125,17 @@ def serving_clock(  # noqa: PLR0913 - keyword-only; each is one limit of the ser
     contexts = [0, *np.rint(SHORTEST * 2.0 ** _parts(octaves, PER_DOUBLING)).astype(int).tolist()]
     tokens = np.arange(1, (chunk + max_running if mixes else chunk) + 1, dtype=np.int64)
     slots = tuple(sorted({b.slots for b in captured.ladder.buckets if b.slots is not None}))
-    tables = _Tables(model, overhead_ns, [])
+    tables = _Tables(model, overhead_ns, mixes, [])
+    m = np.arange(1, max_running + 1, dtype=np.int64)
     classes = (*slots, slots[-1] + 1) if slots else (1,)
     decodes = replace(tables, model=replace(model, forward=decode_forward or model.forward))
-    decode, _ = decodes.decode(captured.decode_ladder, max_running, max_context)
-    decode_attention: tuple[Lines, ...] = ()
-    if mixes:  # such steps run the operators of prefill
-        _, decode_attention = tables.decode(captured.decode_ladder, max_running, max_context)
     return ServingClock(
         slot_counts=slots,
         chunked=tuple(tables.chunked(captured, tokens, contexts, count) for count in classes),
         prefill=tables.prefill(tokens[:chunk], contexts),
-        decode=decode,
-        decode_attention=decode_attention,
+        decode=decodes.decode(captured.decode_ladder, m, max_context),
+        # steps that mix run the operators of prefill
+        decode_attention=tables.decode_attention(m, max_context) if mixes else (),
         provenance=weakest(tables.known),
     )
 
@@ -148,6 +146,7 @@ class _Tables:
 
     model: ReplayModel
     overhead_ns: int
+    mixes: bool
     known: list[Provenance]
 
     def chunked(
@@ -159,71 +158,86 @@ class _Tables:
         replays = index != EAGER_INDEX
         rows = np.where(replays, np.array((*ladder.sizes, 0), dtype=np.int64)[index], tokens)
         logits = np.array([b.slots or 1 for b in ladder.buckets] + [1], dtype=np.int64)[index]
-        x = [np.zeros_like(tokens)]
-        ns = [self._either(replays, _without_attention(rows, logits))]
-        bare = self._device(_without_attention(tokens, logits))
-        for context in contexts:
-            pairs = tokens * context + tokens * (tokens + 1) // 2
-            x.append(self._device(Work(tokens, tokens, logits, pairs)) - bare)
-            ns.append(self._either(replays, Work(rows, tokens, logits, pairs)))
-        zeros, one = np.zeros_like(tokens), np.ones_like(tokens)
-        for bit in range(SHORTEST.bit_length(), LONGEST_BITS):  # what decodes add to a few rows
-            keys = one << bit
-            x.append(self._device(Work(tokens, zeros, logits, zeros, one, keys)) - bare)
-            ns.append(self._either(replays, Work(rows, zeros, logits, zeros, one, keys)))
-        return _lines(np.array(x).T, np.array(ns).T + self.overhead_ns)
+        query = [0, *[1] * len(contexts)]
+        keys = [0] * len(query)
+        if self.mixes:  # what decodes add to a few rows
+            longer = [1 << bit for bit in range(SHORTEST.bit_length(), LONGEST_BITS)]
+            query, keys = query + [0] * len(longer), keys + longer
+        context = np.array([0, *contexts, *[0] * (len(query) - len(contexts) - 1)])
+        n = tokens[:, None] * np.array(query)
+        pairs = n * context + n * (n + 1) // 2
+        decodes = np.minimum(np.array(keys), 1)
+        x = self._device(_grid(tokens[:, None], n, logits[:, None], pairs, decodes, keys))
+        work = _grid(rows[:, None], n, logits[:, None], pairs, decodes, keys)
+        ns = self._either(np.repeat(replays, len(query)), work, self.model.replay)
+        x, ns = x.reshape(n.shape), ns.reshape(n.shape)
+        return _lines(x - x[:, :1], ns + self.overhead_ns)
 
     def prefill(self, tokens: Ints, contexts: list[int]) -> tuple[Lines, ...]:
         """GPU time of prefill attention over its pairs, for each number of tokens."""
-        ones = np.ones_like(tokens)
-        bare = self._device(_without_attention(tokens, ones))
-        pairs = [tokens * context + tokens * (tokens + 1) // 2 for context in contexts]
-        x = [self._device(Work(tokens, tokens, ones, some)) - bare for some in pairs]
-        return _lines(np.array(pairs).T, np.array(x).T)
+        n = tokens[:, None]
+        pairs = n * np.array(contexts) + n * (n + 1) // 2
+        bare = self._device(_grid(n, 0, 1, 0, 0, 0))[:, None]
+        x = self._device(_grid(n, n, 1, pairs, 0, 0)).reshape(pairs.shape)
+        return _lines(pairs, x - bare)
 
-    def decode(
-        self, ladder: Ladder, max_running: int, max_context: int
-    ) -> tuple[tuple[Lines, ...], tuple[Lines, ...]]:
-        """D and the GPU time of decode attention over the keys, for each number of decodes."""
-        m = np.arange(1, max_running + 1, dtype=np.int64)
+    def decode(self, ladder: Ladder, m: Ints, max_context: int) -> tuple[Lines, ...]:
+        """D over the keys, for each number of decodes ``m``."""
         index = dispatch(ladder, AdmissionRule(), m, m)
         replays = index != EAGER_INDEX
-        rows = np.where(replays, np.array((*ladder.sizes, 0), dtype=np.int64)[index], m)
-        octaves = _parts(max_context.bit_length(), PER_OCTAVE)
-        per_request = np.unique(np.rint(2.0**octaves).astype(np.int64))
-        bare = self._device(_without_attention(m, m))
-        keys, x, ns = [], [], []
-        for each in per_request.tolist():
-            zeros = np.zeros_like(m)
-            keys.append(m * each)
-            x.append(self._device(Work(m, zeros, m, zeros, m, keys[-1])) - bare)
-            ns.append(self._either(replays, Work(rows, zeros, rows, zeros, m, keys[-1]), FULL))
-        table = np.array(keys).T
-        return _lines(table, np.array(ns).T + self.overhead_ns), _lines(table, np.array(x).T)
+        rows = np.where(replays, np.array((*ladder.sizes, 0), dtype=np.int64)[index], m)[:, None]
+        keys = _decode_keys(m, max_context)
+        full = StepCost(self.model.forward, self.model.profile, FULL)
+        work = _grid(rows, 0, rows, 0, m[:, None], keys)
+        ns = self._either(np.repeat(replays, keys.shape[1]), work, full)
+        return _lines(keys, ns.reshape(keys.shape) + self.overhead_ns)
 
-    def _either(self, replays: Bools, work: Work, backend: CaptureBackend | None = None) -> Ints:
-        """Step times: replayed where ``replays``, by the fallback elsewhere."""
-        eager = self.model.eager.times(work)
-        if not replays.any():
-            self.known.append(eager.provenance)
-            return eager.ns
-        cost = self.model.replay
-        if backend is not None:
-            cost = StepCost(self.model.forward, self.model.profile, backend)
-        replay = cost.times(work)
-        self.known.append(replay.provenance)
-        if not replays.all():
-            self.known.append(eager.provenance)
-        return np.where(replays, replay.ns, eager.ns)
+    def decode_attention(self, m: Ints, max_context: int) -> tuple[Lines, ...]:
+        """GPU time of decode attention over the keys, for each number of decodes ``m``."""
+        keys, each = _decode_keys(m, max_context), m[:, None]
+        bare = self._device(_grid(each, 0, each, 0, 0, 0))[:, None]
+        x = self._device(_grid(each, 0, each, 0, each, keys)).reshape(keys.shape)
+        return _lines(keys, x - bare)
+
+    def _either(self, replays: Bools, work: Work, cost: StepCost) -> Ints:
+        """Step times: by ``cost`` where ``replays``, by the fallback elsewhere."""
+        out = np.zeros(len(work), dtype=np.int64)
+        for which, backend in ((replays, cost), (~replays, self.model.eager)):
+            if which.any():
+                times = backend.times(_part(work, which))
+                out[which] = times.ns
+                self.known.append(times.provenance)
+        return out
 
     def _device(self, work: Work) -> Ints:
         """GPU time of a step, gaps included."""
         return self.model.eager.times(work).device_ns
 
 
-def _without_attention(rows: Ints, requests: Ints) -> Work:
-    zeros = np.zeros_like(rows)
-    return Work(rows, zeros, requests, zeros, zeros, zeros)
+def _grid(  # noqa: PLR0913, PLR0917 - the columns of a Work
+    rows: Ints, tokens: Ints | int, requests: Ints | int, pairs: Ints | int,
+    decodes: Ints | int, keys: Ints | list[int] | int,
+) -> Work:  # fmt: skip
+    """A Work of all combinations that broadcasting gives, row by row."""
+    columns = np.broadcast_arrays(rows, tokens, requests, pairs, decodes, keys)
+    return Work(*(column.astype(np.int64).ravel() for column in columns))
+
+
+def _part(work: Work, which: Bools) -> Work:
+    if work.decodes is None or work.decode_keys is None:
+        raise ValueError("a grid has decodes")
+    return Work(
+        work.rows[which], work.tokens[which], work.requests[which], work.pairs[which],
+        work.decodes[which], work.decode_keys[which],
+    )  # fmt: skip
+
+
+def _decode_keys(m: Ints, max_context: int) -> Ints:
+    """Keys at which decodes are priced: each request has as many, to ``max_context``."""
+    octaves = _parts(max_context.bit_length(), PER_OCTAVE)
+    each = np.unique(np.rint(2.0**octaves).astype(np.int64))
+    keys: Ints = m[:, None] * each
+    return keys
 
 
 def _parts(octaves: int, each: int) -> Floats:
