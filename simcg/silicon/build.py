@@ -132,11 +132,10 @@ def _take_products(taken: Imported) -> None:
                 continue
             points = 0 if found.grid is None else len(found.grid.ns)
             if found.grid is None:
-                remark = "host-bound: not taken"
+                remark = "host-bound, not taken"
             else:
                 taken.grids.append(found.grid)
-                low, middle, high = (f"{error:.1%}" for error in found.errors)
-                remark = f"sizes held out are off by {low} (50 %), {middle} (68 %), {high} (95 %)"
+                remark = "held out " + ", ".join(f"{100 * off:.1f}" for off in found.errors) + " %"
             version = f"{framework} {table.version}"
             counts = found.rows, points, found.host_bound, found.disordered
             taken.notes.append(Note(name, version, *counts, remark=remark))
@@ -150,10 +149,9 @@ def _take_family(taken: Imported, family: Family) -> None:
         if table is not None:
             curves = Curves(taken.cite(table))
             family.convert(table, curves)
-            remark = "" if framework == taken.framework else "of another framework"
-            _add(taken, table, curves.made, curves.disordered, remark)
+            _add(taken, table, curves.made, curves.disordered)
             return
-    taken.notes.append(Note(family.file, taken.framework, 0, 0, remark="missing"))
+    taken.notes.append(Note(_short(family.file), taken.framework, 0, 0, remark="missing"))
 
 
 def _take_collectives(taken: Imported) -> None:
@@ -162,16 +160,19 @@ def _take_collectives(taken: Imported) -> None:
         taken.notes.append(Note("custom_allreduce", taken.framework, 0, 0, remark="missing"))
         return
     nccl = taken.source.table(taken.system, ("comm", "nccl", "nccl_perf"), None)
-    _add(taken, table, all_reduces(table, nccl, taken.cite(table)), 0, "")
+    _add(taken, table, all_reduces(table, nccl, taken.cite(table)), 0)
 
 
-def _add(taken: Imported, table: Table, curves: list[Curve], disordered: int, remark: str) -> None:
+def _add(taken: Imported, table: Table, curves: list[Curve], disordered: int) -> None:
     taken.curves += curves
     version = f"{table.framework} {table.version}"
     points = sum(len(curve.ns) for curve in curves)
-    name = table.name.removesuffix("_perf")
-    count = f"{len(curves)} curves" + (f", {remark}" if remark else "")
-    taken.notes.append(Note(name, version, len(table), points, 0, disordered, count))
+    count = f"{len(curves)} curve" + "s" * (len(curves) != 1)
+    taken.notes.append(Note(_short(table.name), version, len(table), points, 0, disordered, count))
+
+
+def _short(file: str) -> str:
+    return file.removesuffix("_perf").removesuffix("_module")
 
 
 def _dispatch(taken: Imported, system: str) -> tuple[float | None, int]:

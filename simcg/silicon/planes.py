@@ -53,18 +53,32 @@ class Curves:
         """A plane over tokens, and keys a query."""
         if len(measured) < FEWEST:
             return
+        known = self._in_order(measured)
         keys = tuple((length + 1) / 2 for length in LENGTHS)
-        plane = [[prompt_ns(measured, tokens, length) for length in LENGTHS] for tokens in TOKENS]
-        known = [[(n // length, length) in measured for length in LENGTHS] for n in TOKENS]
-        self._plane(key, TOKENS, keys, plane, known)
+        plane = [[prompt_ns(known, tokens, length) for length in LENGTHS] for tokens in TOKENS]
+        self._add(key, TOKENS, keys, np.array(plane))
 
     def decodes(self, key: CurveKey, measured: Measured) -> None:
         """A plane over requests, and keys of each."""
         if len(measured) < FEWEST:
             return
-        plane = [[decode_ns(measured, m, keys) for keys in KEYS] for m in REQUESTS]
-        known = [[(m, keys) in measured for keys in KEYS] for m in REQUESTS]
-        self._plane(key, REQUESTS, KEYS, plane, known)
+        known = self._in_order(measured)
+        plane = [[decode_ns(known, m, keys) for keys in KEYS] for m in REQUESTS]
+        self._add(key, REQUESTS, KEYS, np.array(plane))
+
+    def _in_order(self, measured: Measured) -> Measured:
+        """Neither more requests nor longer ones are faster."""
+        many, each = (np.unique([size[axis] for size in measured]) for axis in (0, 1))
+        ns = np.full((len(many), len(each)), np.nan)
+        places = {
+            size: (int(np.searchsorted(many, size[0])), int(np.searchsorted(each, size[1])))
+            for size in measured
+        }
+        for size, place in places.items():
+            ns[place] = measured[size]
+        least, late = ordered(ns)
+        self.disordered += late
+        return {size: float(least[place]) for size, place in places.items()}
 
     def scattered(
         self,
@@ -84,20 +98,9 @@ class Curves:
             at = np.clip(y, keys[0], keys[-1])
             line = np.exp(np.interp(np.log(at), np.log(keys), np.log(ns)))
             plane.append((line * np.maximum(np.array(y) / at, 1.0) * max(one / near, 1)).tolist())
-        self._plane(key, x, y, plane, [[one in measured] * len(y) for one in x])
-
-    def _plane(
-        self,
-        key: CurveKey,
-        x: Sequence[float],
-        y: Sequence[float],
-        plane: list[list[float]],
-        known: list[list[bool]],
-    ) -> None:
-        ns = np.array(plane)
-        least = ordered(ns)[0]
-        self.disordered += int(np.sum((least < ns) & np.array(known)))
-        self._add(key, x, y, least)
+        ns, late = ordered(np.array(plane))
+        self.disordered += late
+        self._add(key, x, y, ns)
 
     def _add(self, key: CurveKey, x: Sequence[float], y: Sequence[float], ns: Floats) -> None:
         if any(curve.key == key for curve in self.made):
