@@ -61,8 +61,10 @@ def _print_rows(result: Reproduction, wanted: tuple[str, ...]) -> None:
 
     out = console()
     chosen = [o for o in result.outcomes if o.published.id in wanted]
-    out.print(tables.outcome_table(chosen))
-    out.print()
+    for kind in dict.fromkeys(o.kind for o in chosen):
+        out.print(f"[bold]{kind.capitalize()}[/bold]")
+        out.print(tables.outcome_table(o for o in chosen if o.kind == kind))
+        out.print()
     for source in dict.fromkeys((o.published.source, o.published.setup) for o in chosen):
         out.print(": ".join(part for part in source if part))
     if any(o.sensitivity for o in chosen):
@@ -81,16 +83,17 @@ def _print_all(result: Reproduction) -> None:
     missed = [o for o in predicted if o.note]
     left_out = (*result.of_kind("not simulated"), *result.of_kind("input"))
     sections: tuple[tuple[str, Table], ...] = (
-        ("Published values", tables.outcome_table((*fitted, *predicted))),
+        ("Fitted", tables.outcome_table(fitted)),
+        ("Predicted", tables.outcome_table(predicted)),
         ("Why predictions miss", tables.notes_table(missed)),
         ("Fitted parameters", tables.parameter_table(result.fit)),
         ("d log prediction / d log parameter", tables.sensitivity_table(predicted)),
         ("Shape", tables.facts_table(facts(result))),
         ("Not simulated", tables.notes_table(left_out)),
         (
-            "Draft chart (dropped by its authors; it disagrees with R1-R3 by 4.5 %): nothing is "
-            "fitted to it",
-            tables.outcome_table(result.of_kind("draft")),
+            "Draft chart, TTFT in ms (its authors dropped it; it disagrees with R1-R3 by 4.5 %; "
+            "nothing is fitted to it): published, simulated, error",
+            tables.draft_table(result.of_kind("draft")),
         ),
     )
     out = console()

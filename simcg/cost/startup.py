@@ -11,7 +11,7 @@ import numpy as np
 from simcg.arrays import Ints
 from simcg.backend import COMPILED, EAGER
 from simcg.cost.kernels import Work
-from simcg.cost.step import StepCost
+from simcg.cost.step import OpTimes, StepCost
 from simcg.cost.table import ReplayModel
 from simcg.hardware.profile import HardwareProfile
 
@@ -67,14 +67,22 @@ def startup(
 
 
 def bucket_startup(
-    sizes: tuple[int, ...], model: ReplayModel, compiler: Compiler = "inductor"
+    sizes: tuple[int, ...],
+    model: ReplayModel,
+    compiler: Compiler = "inductor",
+    op_times: OpTimes | None = None,
 ) -> BucketStartup:
-    """The parts of ``startup`` for each of the sizes."""
-    rows = np.array(sizes, dtype=np.int64)
-    ones = np.ones_like(rows)
+    """The parts of ``startup`` for each of the sizes.
+
+    ``op_times``: kernel times of one prompt of each size, where they are known already.
+    """
     issued = COMPILED if model.backend.compiles else EAGER
     cost = StepCost(model.forward, _with_code_of(compiler, model.profile), issued)
-    warm = cost.times(Work(rows, rows, ones, rows * (rows + 1) // 2))
+    if op_times is None:
+        rows = np.array(sizes, dtype=np.int64)
+        work = Work(rows, rows, np.ones_like(rows), rows * (rows + 1) // 2)
+        op_times = OpTimes(model.profile, work)
+    warm = cost.times_from(op_times)
     costs, nodes = model.profile.startup, model.replay.nodes
     per_segment = costs.capture_per_segment.value if costs.capture_per_segment else 0.0
     segments = model.replay.segments * per_segment

@@ -27,9 +27,7 @@ SHORT = {
 
 def outcome_table(outcomes: Iterable[Outcome]) -> Table:
     """id, what, published, simulated, error, and the parameters that the value rests on."""
-    table = _text_table(
-        ("id", "what", "published", "simulated", "error", "", "rests on"), (1, 5, 6)
-    )
+    table = _text_table(("id", "what", "published", "simulated", "error", "rests on"), (1, 5))
     for outcome in outcomes:
         row = outcome.published
         table.add_row(
@@ -38,10 +36,22 @@ def outcome_table(outcomes: Iterable[Outcome]) -> Table:
             row.shown,
             "-" if outcome.simulated is None else figure(outcome.simulated),
             "-" if outcome.error is None else signed(outcome.error),
-            outcome.kind,
             " ".join(SHORT[name] for name in outcome.rests_on) or "no parameter",
         )
     return table
+
+
+def draft_table(outcomes: Sequence[Outcome]) -> Table:
+    """One line a prompt length: published, simulated ms and error of each backend."""
+    cells: dict[str, dict[str, str]] = {}
+    for outcome in outcomes:
+        tokens, backend = outcome.published.id[1:].split("-", maxsplit=1)
+        if outcome.simulated is not None and outcome.error is not None:
+            pair = f"{outcome.published.shown} {outcome.simulated:.1f} {signed(outcome.error)}"
+            cells.setdefault(tokens, {})[backend] = pair
+    backends = list(next(iter(cells.values()), {}))
+    rows = [(tokens, *(row.get(b, "-") for b in backends)) for tokens, row in cells.items()]
+    return plain_table(("prompt", *backends), rows)
 
 
 def sensitivity_table(outcomes: Iterable[Outcome]) -> Table:
@@ -78,12 +88,16 @@ def quantity(bound: Bound, value: float) -> str:
 
 
 def notes_table(outcomes: Iterable[Outcome]) -> Table:
-    """id and note of the outcomes that have one."""
-    table = _text_table(("id", "error", "why"), (2,))
+    """The outcomes that have a note, those with the same note together, and the note."""
+    ids: dict[str, list[str]] = {}
     for outcome in outcomes:
         if outcome.note:
-            error = "-" if outcome.error is None else signed(outcome.error)
-            table.add_row(outcome.published.id, error, outcome.note)
+            error = "" if outcome.error is None else f" ({signed(outcome.error)})"
+            ids.setdefault(outcome.note, []).append(outcome.published.id + error)
+    table = _text_table(("values", "why"), (0, 1))
+    table.columns[0].max_width = 30
+    for note, names in ids.items():
+        table.add_row(", ".join(names), note)
     return table
 
 

@@ -76,8 +76,7 @@ def reproduce(rows: Sequence[Published] = published_rows()) -> Reproduction:
     """Fit the parameters to the rows that may be fitted, and simulate everything else."""
     simulations = cases()
     targets = {row.id: row.low for row in rows if row.id in FITTED}
-    bounds = tuple(bound for bound in BOUNDS if bound.row in simulations)
-    solved = fit(lambda p, row: simulations[row](Simulator(p)), targets.__getitem__, bounds)
+    solved = fit(lambda p, row: simulations[row](Simulator(p)), targets.__getitem__, BOUNDS)
     return Reproduction(
         solved, tuple(_outcome(row, simulations.get(row.id), solved.parameters) for row in rows)
     )
@@ -87,22 +86,23 @@ def _outcome(row: Published, simulation: Simulation | None, parameters: Paramete
     if row.id in INPUTS:
         return Outcome(row, "input", note="bounds a parameter")
     if simulation is None:
-        return Outcome(row, "not simulated", note=why_not(row.id))
+        return Outcome(row, "not simulated", note=reason(row.id, NOT_SIMULATED))
     value = simulation(Simulator(parameters))
+    error = row.relative_error(value)
     kind: Kind = "draft" if row.status == "draft" else "predicted"
     return Outcome(
         published=row,
         kind="fitted" if row.id in FITTED else kind,
         simulated=value,
-        error=row.relative_error(value),
+        error=error,
         sensitivity=_sensitivity(simulation, parameters, value),
-        note=CAUSES.get(row.id, ""),
+        note=reason(row.id, CAUSES) if abs(error) > PREDICTED_MEDIAN_LIMIT else "",
     )
 
 
-def why_not(row_id: str) -> str:
-    """Why a value has no simulation."""
-    return next((why for stem, why in NOT_SIMULATED.items() if row_id.startswith(stem)), "")
+def reason(row_id: str, reasons: dict[str, str]) -> str:
+    """What is said of a value, or of all values that begin so; "" if nothing is."""
+    return next((why for stem, why in reasons.items() if row_id.startswith(stem)), "")
 
 
 def _sensitivity(

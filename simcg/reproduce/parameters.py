@@ -57,7 +57,7 @@ BOUNDS: tuple[Bound, ...] = (
     ),
     Bound(
         "compile_per_op_ns", "C2-compile", 13e6, 160e6,
-        "torch.compile of one captured op, its share of the runs of every shape aside",
+        "torch.compile of one op of the forward, beside the run of every shape that follows it",
         "a quarter to 2.8 times (a Grace host: H1) of 57 ms an op, measured on an H200 host",
     ),
     Bound(
@@ -100,7 +100,8 @@ def with_parameters(
 ) -> HardwareProfile:
     """The profile whose host and exec memory cost what the parameters say.
 
-    ``ops_per_layer``: captured ops of a layer of the model, since a profile compiles by layers.
+    ``ops_per_layer``: ops of the forward for each layer of the model, as a profile compiles layers;
+    one at which pieces split is traced all the same, as the call of a custom op.
     """
 
     def fitted(value: float) -> Figure:

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 from simcg.arrays import Ints
-from simcg.backend import EAGER, FULL, TC_PIECEWISE, CaptureBackend
+from simcg.backend import EAGER, FULL, CaptureBackend
 from simcg.cost.kernels import Work
 from simcg.cost.memory import graph_bytes
 from simcg.cost.startup import WARM_UPS, bucket_startup, compile_startup
@@ -19,8 +19,8 @@ from simcg.engines.sizes import sglang_prefill_sizes
 from simcg.hardware.catalog import load_profile
 from simcg.hardware.profile import HardwareProfile
 from simcg.model.catalog import load_architecture
-from simcg.model.forward import forward_pass
-from simcg.model.ops import ForwardPass
+from simcg.model.forward import Phase, forward_pass
+from simcg.model.ops import Dtype, ForwardPass
 from simcg.reproduce.parameters import Parameters, with_parameters
 
 TTFT_LENGTHS = (64, 128, 256, 512, 1024, 2048)
@@ -30,15 +30,22 @@ CHUNK_OF_42_SHAPES = 2048
 TC_WARM_UPS = 1
 """tc_piecewise runs each shape once before the run that captures it, where breakable and full run
 it twice (SGLang's public source, the capture loops of its graph back ends)."""
+DECODE_KEYS = 1024
+"""Keys a decoding request attends to where a source does not say; they hardly weigh on K8."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """A model on so many ranks of a machine."""
+    """A model on so many ranks of a machine, and which of its forwards.
+
+    ``dtype`` None: weights as its checkpoint has them.
+    """
 
     model: str
     tp: int
     hardware: str = "gb300"
+    dtype: Dtype | None = None
+    phase: Phase = "prefill"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +63,34 @@ class Capture:
 
 @cache
 def forward_of(deployment: Deployment) -> ForwardPass:
-    """The prefill forward of one rank."""
-    return forward_pass(load_architecture(deployment.model), tp=deployment.tp)
+    """The forward of one rank."""
+    return forward_pass(
+        load_architecture(deployment.model),
+        tp=deployment.tp,
+        dtype=deployment.dtype,
+        phase=deployment.phase,
+    )
 
 
 @cache
 def prefill_times(deployment: Deployment, sizes: tuple[int, ...]) -> OpTimes:
     """Kernel times of one-request prefills of these sizes: no fitted parameter touches them."""
     return OpTimes(load_profile(deployment.hardware), one_request(sizes))
+
+
+@cache
+def decode_times(deployment: Deployment, requests: int, rows: int) -> OpTimes:
+    """Kernel times of a step that decodes so many requests, padded to these rows."""
+    ones: Ints = np.ones(1, dtype=np.int64)
+    work = Work(
+        rows=rows * ones,
+        tokens=0 * ones,
+        requests=rows * ones,
+        pairs=0 * ones,
+        decodes=requests * ones,
+        decode_keys=requests * DECODE_KEYS * ones,
+    )
+    return OpTimes(load_profile(deployment.hardware), work)
 
 
 def one_request(sizes: tuple[int, ...]) -> Work:
@@ -91,8 +118,8 @@ class Simulator:
         """The deployment's profile with the parameters in place."""
         forward = forward_of(deployment)
         base = load_profile(deployment.hardware)
-        captured = StepCost(forward, base, TC_PIECEWISE).nodes
-        return with_parameters(base, self.parameters, captured / len(forward.layers))
+        ops = sum(op.kernels for op in forward.ops)
+        return with_parameters(base, self.parameters, ops / len(forward.layers))
 
     def model(self, deployment: Deployment, backend: CaptureBackend) -> ReplayModel:
         """That forward on that profile."""
@@ -128,13 +155,18 @@ class Simulator:
         compilation.
         """
         model = self.model(deployment, backend)
-        bucket = bucket_startup(sizes, model)
+        bucket = bucket_startup(sizes, model, op_times=prefill_times(deployment, sizes))
         once_each = int(bucket.warm_up_ns.sum())
         recorded = (bucket.record_ns + bucket.instantiate_ns) * len(sizes)
         if not backend.compiles:
             return Capture(0.0, (WARM_UPS * once_each + recorded) / 1e9)
         compiled = compile_startup(sizes, model) + once_each
         return Capture(compiled / 1e9, (TC_WARM_UPS * once_each + recorded) / 1e9)
+
+    def decode_ns(self, deployment: Deployment, requests: int, rows: int) -> int:
+        """One replayed decode step of so many requests, each of DECODE_KEYS keys, at these rows."""
+        cost = StepCost(forward_of(deployment), self.profile(deployment), FULL)
+        return int(cost.times_from(decode_times(deployment, requests, rows)).ns[0])
 
     def graph_bytes(self, deployment: Deployment, graphs: int) -> float:
         """Device bytes of so many full graphs beside their pool."""
