@@ -1,0 +1,132 @@
+"""Wrong fits and wrong errors, each caught by a law that the right ones obey."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import simcg.reproduce.fit
+import simcg.reproduce.published
+from simcg.errors import SimcgError
+from simcg.reproduce.parameters import BOUNDS, Parameters, start
+
+
+def made_up(values: Parameters, row: str) -> float:
+    """A cheap system of the fit's kind: each row has a parameter of its own and leans on others."""
+    shares: list[float] = [(getattr(values, b.name) - b.low) / (b.high - b.low) for b in BOUNDS]
+    own = next(i for i, bound in enumerate(BOUNDS) if bound.row == row)
+    others = float(sum(share * (1 + i) for i, share in enumerate(shares) if i < own))
+    return 1 + 5 * shares[own] ** 2 + shares[own] + others / 20
+
+
+def planted(share: float) -> Parameters:
+    values = start()
+    for place, bound in enumerate(BOUNDS):
+        at = share + place / 20
+        values = values.with_value(bound.name, bound.low + at * (bound.high - bound.low))
+    return values
+
+
+def fit_obeys(module: Any) -> bool:
+    """Also: whatever a wrong fit raises is no answer."""
+    try:
+        return finds_what_was_planted(module) and stops_at_bounds(module)
+    except (SimcgError, ValueError, ArithmeticError):
+        return False
+
+
+def finds_what_was_planted(module: Any) -> bool:
+    for share in (0.1, 0.55):
+        true = planted(share)
+        found = module.fit(made_up, lambda row, true=true: made_up(true, row), BOUNDS)
+        for bound in BOUNDS:
+            off = getattr(found.parameters, bound.name) - getattr(true, bound.name)
+            if abs(off) > 1e-3 * (bound.high - bound.low) or found.at_bound:
+                return False
+    return True
+
+
+def stops_at_bounds(module: Any) -> bool:
+    """A row out of reach stops its parameter alone, and the other rows are met."""
+    targets = {b.row: made_up(planted(0.3), b.row) for b in BOUNDS}
+    first, others = BOUNDS[0], BOUNDS[1:]
+    for wanted, edge in ((99.0, first.high), (0.5, first.low)):
+        found = module.fit(made_up, {**targets, first.row: wanted}.__getitem__, BOUNDS)
+        if found.at_bound != (first.name,) or getattr(found.parameters, first.name) != edge:
+            return False
+        if any(abs(made_up(found.parameters, b.row) / targets[b.row] - 1) > 1e-3 for b in others):
+            return False
+    return True
+
+
+def errors_obey(module: Any) -> bool:
+    """Plain values, ranges and values of one digit."""
+    by_id = {row.id: row for row in module.published_rows()}
+    ratio, share, coarse = by_id["R4"], by_id["C5-GLM"], by_id["M4-after"]
+    return bool(
+        abs(ratio.relative_error(2.0) - 0.25) < 1e-12
+        and abs(ratio.relative_error(1.2) + 0.25) < 1e-12
+        and share.relative_error(80) == share.relative_error(78) == share.relative_error(86) == 0
+        and abs(share.relative_error(129) - 0.5) < 1e-12
+        and abs(share.relative_error(39) + 0.5) < 1e-12
+        and coarse.relative_error(0.0014) == 0
+        and abs(coarse.relative_error(0.003) - 1) < 1e-9
+    )
+
+
+Law = Callable[[Any], bool]
+FIT, PUBLISHED = "fit", "published"
+MODULES = {FIT: simcg.reproduce.fit, PUBLISHED: simcg.reproduce.published}
+LAWS: dict[str, Law] = {FIT: fit_obeys, PUBLISHED: errors_obey}
+
+MUTANTS = {
+    "bounds forgotten": (FIT, "np.clip(x + move / 2**halving, 0, 1)", "x + move / 2**halving"),
+    "slopes of rows for those of parameters": (FIT, "np.array(columns).T", "np.array(columns)"),
+    "uphill": (FIT, "[:, free], -miss", "[:, free], miss"),
+    "slopes of another width": (FIT, "(aside[j] - x[j])", "WIDTH"),
+    "any step is taken": (FIT, "if there @ there < miss @ miss:", "if True:"),
+    "one step": (FIT, "for step in range(STEPS)", "for step in range(1)"),
+    "never at a bound": (FIT, "if not 0 < share < 1", "if not 0 <= share <= 1"),
+    "rows off by a tenth": (FIT, "PRECISION = 1e-5", "PRECISION = 1e-1"),
+    "shares for values": (FIT, "bound.low + float(share) *", "float(share) *"),
+    "simulated over published": (
+        PUBLISHED,
+        "(simulated - nearest) / abs(nearest)",
+        "(simulated - nearest) / simulated",
+    ),
+    "errors without a sign": (
+        PUBLISHED,
+        "return (simulated - nearest)",
+        "return abs(simulated - nearest)",
+    ),
+    "ranges as their lower end": (PUBLISHED, "min(max(simulated, low), high)", "low"),
+    "one digit is exact": (PUBLISHED, "if len(digits) == 1:", "if len(digits) == 0:"),
+    "a whole digit off": (PUBLISHED, "low / int(digits) / 2", "low / int(digits)"),
+}  # fmt: skip
+
+
+def mutated(monkeypatch: pytest.MonkeyPatch, name: str, old: str, new: str) -> ModuleType:
+    file = MODULES[name].__file__
+    assert file is not None
+    source = Path(file).read_text(encoding="utf-8")
+    assert source.count(old) == 1, f"the mutant's place is gone from {name}.py: {old}"
+    module = ModuleType(f"mutated_{name}")
+    monkeypatch.setitem(sys.modules, module.__name__, module)  # dataclass looks itself up
+    exec(compile(source.replace(old, new), module.__name__, "exec"), module.__dict__)
+    return module
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_each_mutant_breaks_its_law(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, old, new = MUTANTS[mutant]
+    assert not LAWS[name](mutated(monkeypatch, name, old, new))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_right_one_obeys(name: str) -> None:
+    assert LAWS[name](MODULES[name])
