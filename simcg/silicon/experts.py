@@ -22,21 +22,29 @@ ROUTING = "power_law_1.01"
 this distribution for most models."""
 
 
-def experts(table: Table, out: Curves) -> None:
-    """One curve for each layer, type of weights and split of an expert over ranks.
+MOST_RANKS = 16
+"""Ranks that one layer is split over at most."""
 
-    Rows where experts are spread over ranks instead are left out.
+
+def experts(table: Table, out: Curves) -> None:
+    """One curve for each layer, type of weights and split over ranks.
+
+    Where experts are spread over ranks, a rank has its share of them and of each row's choices, as
+    ``simcg.model`` counts; splits that do not divide the choices are left out.
     """
-    table = table.where(distribution=ROUTING, moe_ep_size=1)
+    table = table.where(distribution=ROUTING)
     rows = table.rows
-    names = ("hidden_size", "inter_size", "moe_tp_size", "num_experts", "topk")
+    names = ("hidden_size", "inter_size", "moe_tp_size", "num_experts", "topk", "moe_ep_size")
     kinds = np.stack([rows[name] for name in names], axis=1)
     for dtype, weights in WEIGHTS.items():
         of_type = rows["moe_dtype"] == dtype
-        for hidden, inter, ranks, count, top_k in np.unique(kinds[of_type], axis=0).tolist():
-            mine = of_type & (kinds == (hidden, inter, ranks, count, top_k)).all(axis=1)
+        for kind in np.unique(kinds[of_type], axis=0).tolist():
+            hidden, inter, tp, count, top_k, ep = kind
+            if tp * ep > MOST_RANKS or inter % tp or count % ep or top_k % ep:
+                continue
             key = CurveKey(
-                "experts", k=hidden, n=inter // ranks, experts=count, top_k=top_k, weights=weights
-            )
-            if inter % ranks == 0:
-                out.line(key, table.kept(mine).rows, "num_tokens")
+                "experts", k=hidden, n=inter // tp, experts=count // ep, top_k=top_k // ep,
+                weights=weights,
+            )  # fmt: skip
+            mine = of_type & (kinds == kind).all(axis=1)
+            out.line(key, table.kept(mine).rows, "num_tokens")
