@@ -54,7 +54,7 @@ def agree(plain: PlainRun, server: Server, log: list[LoggedStep]) -> None:
         gaps.add(ticks, 1)
     assert server.tally.gaps.counts == gaps.counts
     assert server.tally.preemptions == plain.preemptions
-    assert server.tally.kv_peak == max(plain.used)
+    assert server.kv_peak == max(plain.used)
     assert sum(one.steps for one in log) == len(plain.steps)
     at = 0
     for one in log:

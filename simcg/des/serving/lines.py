@@ -50,7 +50,9 @@ def lines_through(xs: Sequence[int], ns: Sequence[int], tolerance: float = 0.0) 
 def value_at(lines: Lines, x: int) -> int:
     """The ticks at ``x``."""
     starts, bases, slopes = lines
-    j = max(bisect_right(starts, x) - 1, 0) if len(starts) > 1 else 0
+    if len(starts) == 1:
+        return bases[0] + slopes[0] * x
+    j = max(bisect_right(starts, x) - 1, 0)
     return bases[j] + slopes[j] * x
 
 

@@ -48,7 +48,8 @@ class ServingResult:
     ``start_ns``: of the first step that computes a part of it, ``first_ns``: its first token,
     ``finish_ns``: its last. ``warm_up`` requests are left out of all figures, which cover the
     ``window_ns`` from the completion of so many to the end. ``before`` and ``after`` are the
-    counts at both ends of it. ``offered_per_s``: None in a closed loop.
+    counts at both ends of it. ``kv_peak``: most of the ``kv_blocks`` in use.
+    ``offered_per_s``: None in a closed loop.
     """
 
     arrival_ns: Ints
@@ -62,6 +63,7 @@ class ServingResult:
     before: Tally
     after: Tally
     kv_blocks: int
+    kv_peak: int
     slot_counts: tuple[int, ...]
     offered_per_s: float | None
     provenance: Provenance
@@ -136,7 +138,7 @@ class ServingResult:
     @property
     def kv_peak_share(self) -> float:
         """Most of the KV cache in use at any time of the run."""
-        return self.after.kv_peak / self.kv_blocks
+        return self.kv_peak / self.kv_blocks
 
     def gap_quantile_ns(self, level: float) -> float:
         """Quantile of the gaps between tokens; within 0.4 % (see ``Gaps``)."""
@@ -226,6 +228,7 @@ def result_of(server: Server, offered_per_s: float | None) -> ServingResult:
         before=before,
         after=server.tally,
         kv_blocks=server.limits.kv_blocks,
+        kv_peak=server.kv_peak,
         slot_counts=server.clock.slot_counts,
         offered_per_s=offered_per_s,
         provenance=server.clock.provenance,

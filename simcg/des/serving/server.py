@@ -76,6 +76,14 @@ class _Waiting(NamedTuple):
 class Server:
     """One server and its requests; ``run`` is its SimPy process."""
 
+    __slots__ = (
+        "arrived", "block", "blocked", "clock", "columns", "count", "decodes", "env", "finish",
+        "finished", "finishes", "first", "free", "head", "joined", "keys", "last_end",
+        "least_free", "limits", "log", "mark", "next_arrival", "now", "partial", "phase",
+        "policy", "preempted", "progress", "round", "running", "sent", "start", "tally",
+        "warm_at", "warm_tally", "warm_up",
+    )  # fmt: skip
+
     def __init__(  # noqa: PLR0913, PLR0917 - what a server is made of
         self, env: simpy.Environment, clock: ServingClock, policy: Policy, limits: Limits,
         columns: Columns, sent: int, log: list[LoggedStep] | None = None,
@@ -100,13 +108,19 @@ class Server:
         self.preempted: deque[_Waiting] = deque()
         self.partial: _Waiting | None = None
         self.blocked = False  # nothing that waits fits until a request leaves
-        self.free = limits.kv_blocks
+        self.block = limits.block_tokens
+        self.free = self.least_free = limits.kv_blocks
         self.decodes = self.keys = self.round = 0
         self.running: dict[int, int] = {}  # request to the round it finishes at, oldest first
         self.finishes: list[int] = []
         self.phase = [0] * limits.block_tokens  # running requests by (keys - round) mod block
         self.last_end = 0
         self.joined: list[list[int]] = []  # [moment, requests] that have yet to decode
+
+    @property
+    def kv_peak(self) -> int:
+        """Most blocks in use at once."""
+        return self.limits.kv_blocks - self.least_free
 
     def run(self) -> Generator[simpy.Event, None, None]:
         """Until every request is finished."""
@@ -139,7 +153,7 @@ class Server:
 
     def _make_room(self) -> bool:
         """Preempt until every running request can add a token; True if one had to go."""
-        block, short = self.limits.block_tokens, False
+        block, short = self.block, False
         while self.phase[(1 - self.round) % block] > self.free:
             self._preempt()
             short = True
@@ -147,7 +161,7 @@ class Server:
 
     def _preempt(self) -> None:
         """The newest request leaves the cache and waits in front; all it had is computed again."""
-        block = self.limits.block_tokens
+        block = self.block
         self.blocked = False
         self.tally.preemptions += 1
         if self.partial is not None:
@@ -180,7 +194,7 @@ class Server:
         limits, policy = self.limits, self.policy
         room = policy.room(limits.chunk, self.decodes)
         slots = min(limits.max_requests, limits.max_running - self.decodes)
-        block, free = limits.block_tokens, self.free
+        block, free = self.block, self.free
         if policy.mixes:
             free -= self.phase[(1 - self.round) % block]
         chosen: list[_Waiting] = []
@@ -195,9 +209,11 @@ class Server:
                     break
                 more = _Waiting(head, self.columns.cached[head], self.columns.prompt[head], 0, -1)
                 head += 1
-            chunk = min(more.target - more.done, room)
-            held = -(-more.done // block) if more is self.partial else 0
-            free -= -(-(more.done + chunk) // block) - held
+            chunk = more.target - more.done
+            chunk = min(chunk, room)
+            free -= -(-(more.done + chunk) // block)
+            if more is self.partial:
+                free += -(-more.done // block)
             if free < 0:
                 break
             chosen.append(more)
@@ -247,7 +263,7 @@ class Server:
 
     def _take(self, chosen: list[_Waiting], chunks: list[int]) -> list[_Waiting]:
         """Move the chunks into the KV cache; those whose prompt is now complete."""
-        block, now = self.limits.block_tokens, self.now >> TICK_BITS
+        block, now = self.block, self.now >> TICK_BITS
         ended = []
         for one, chunk in zip(chosen, chunks, strict=True):
             after = one.done + chunk
@@ -264,7 +280,7 @@ class Server:
                 ended.append(one)
             else:
                 self.partial = one._replace(done=after)
-        self.tally.kv_peak = max(self.tally.kv_peak, self.limits.kv_blocks - self.free)
+        self.least_free = min(self.least_free, self.free)
         return ended
 
     def _join(self, one: _Waiting, end: int) -> None:
@@ -275,7 +291,7 @@ class Server:
         if not generated:
             self.first[index] = end >> TICK_BITS
         left = self.columns.output[index] - generated - 1
-        block = self.limits.block_tokens
+        block = self.block
         if not left:
             self._end(index, end)
             return
@@ -296,7 +312,7 @@ class Server:
         most = self._until_finish()
         if self.preempted and not self.blocked:
             most = 1  # what made room may leave enough for what waits
-        elif (most // self.limits.block_tokens + 1) * self.decodes > self.free:
+        elif (most // self.block + 1) * self.decodes > self.free:
             most = self._until_full(most)
         horizon = None if self.blocked else self.next_arrival - self.now
         steps, ticks, first, growth = self.clock.decode_run(self.decodes, self.keys, most, horizon)
@@ -321,7 +337,7 @@ class Server:
 
     def _until_full(self, most: int) -> int:
         """Rounds, up to ``most``, for which the free blocks suffice; at least one does."""
-        block = self.limits.block_tokens
+        block = self.block
         cycles = min(self.free // self.decodes, most // block)
         steps, free = cycles * block, self.free - cycles * self.decodes
         while steps < most:
@@ -333,20 +349,25 @@ class Server:
 
     def _advance(self, steps: int, decodes: int, first_end: int) -> None:
         """All running requests add ``steps`` tokens, the first at ``first_end``."""
-        block = self.limits.block_tokens
-        cycles, rest = divmod(steps, block)
-        taken = cycles * decodes
-        for step in range(rest):
-            taken += self.phase[(1 - self.round - step) % block]
-        self.free -= taken
-        self.tally.kv_peak = max(self.tally.kv_peak, self.limits.kv_blocks - self.free)
+        phase, block = self.phase, self.block
+        if steps == 1:
+            taken = phase[(1 - self.round) % block]
+        else:
+            cycles, rest = divmod(steps, block)
+            last = (1 - self.round) % block + 1  # the phases of this round and later ones: below
+            taken = cycles * decodes + sum(phase[max(last - rest, 0) : last])
+            if rest > last:
+                taken += sum(phase[block + last - rest :])
+        if taken:
+            self.free = free = self.free - taken
+            self.least_free = min(self.least_free, free)
         self.round += steps
         self.keys += steps * decodes
         old = decodes
-        for moment, count in self.joined:
-            self.tally.gaps.add(first_end - moment, count)
-            old -= count
         if self.joined:
+            for moment, count in self.joined:
+                self.tally.gaps.add(first_end - moment, count)
+                old -= count
             self.joined.clear()
         if old:
             self.tally.gaps.add(first_end - self.last_end, old)
@@ -355,7 +376,7 @@ class Server:
     def _leave(self, end: int) -> None:
         """Requests whose last token this round was."""
         finishes, running, columns = self.finishes, self.running, self.columns
-        block, now = self.limits.block_tokens, self.round
+        block, now = self.block, self.round
         while finishes and finishes[0] >> _INDEX_BITS <= now:
             key = heappop(finishes)
             index = key & _INDEX
@@ -373,7 +394,7 @@ class Server:
         columns, moment = self.columns, end >> TICK_BITS
         self.finish[index] = moment
         held = columns.prompt[index] + columns.output[index] - 1
-        self.free += -(-held // self.limits.block_tokens)
+        self.free += -(-held // self.block)
         self.blocked = False
         self.finished += 1
         if self.sent < self.count:

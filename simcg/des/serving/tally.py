@@ -52,7 +52,7 @@ class Tally:
 
     ``chunked[c][rows]``: steps with prefill tokens, by slot class and rows; ``decode[m]``: steps
     of m decodes alone. ``*_ticks``: their busy time. ``prefill_tokens``, ``mixed_decodes``: what
-    steps with prefill tokens computed. ``kv_peak``: most blocks in use.
+    steps with prefill tokens computed.
     """
 
     chunked: list[list[int]]
@@ -63,7 +63,6 @@ class Tally:
     mixed_decodes: int = 0
     recomputed_tokens: int = 0
     preemptions: int = 0
-    kv_peak: int = 0
     gaps: Gaps = field(default_factory=Gaps)
 
     def copy(self) -> Tally:
@@ -73,5 +72,5 @@ class Tally:
         return Tally(
             [one.copy() for one in self.chunked], self.decode.copy(), self.chunked_ticks,
             self.decode_ticks, self.prefill_tokens, self.mixed_decodes, self.recomputed_tokens,
-            self.preemptions, self.kv_peak, gaps,
+            self.preemptions, gaps,
         )  # fmt: skip
