@@ -24,7 +24,7 @@ from simcg.hardware.catalog import load_profile
 from simcg.hardware.profile import Curve, CurveKey, HardwareProfile
 from simcg.model.forward import forward_pass
 from simcg.model.ops import AllReduce, Attention, Gemm, Op
-from simcg.reproduce.deployment import architecture_of
+from simcg.reproduce.deployment import stored_architecture
 from simcg.reproduce.silicon import claimed_points
 from simcg.silicon.attention import decodes, prompts
 from simcg.silicon.build import FRAMEWORKS, import_profile
@@ -36,7 +36,7 @@ OUT = Path(__file__).parent.parent / "simcg" / "reproduce" / "data"
 def ops_of(system: str, framework: str) -> set[Op]:
     """The distinct ops of the claimed points there, both phases."""
     kinds = {
-        (architecture_of(point), point.tp)
+        (stored_architecture(point.model, point.precision), point.tp)
         for point in claimed_points()
         if (point.system, point.framework) == (system, framework)
     }

@@ -21,8 +21,8 @@ from simcg.reproduce.recipe import Recipe
 class StepPrices(Protocol):
     """Durations of steps in ns."""
 
-    def mixed_ns(self, tokens: int, pairs: int, prefills: int, decodes: int, keys: int) -> int:
-        """A step of prefill tokens of so many requests, with decodes or without."""
+    def mixed_ns(self, tokens: int, pairs: int, decodes: int, keys: int) -> int:
+        """A step of prefill tokens that attend to ``pairs`` keys, with decodes or without."""
 
     def decode_ns(self, decodes: int, keys: int) -> int:
         """A step in which each request adds one token, attending to ``keys`` in all."""
@@ -153,7 +153,7 @@ class ClosedLoop:
         if decodes:
             decodes = self._make_room()
         keys = self.keys + decodes if decodes else 0
-        ns = self.prices.mixed_ns(tokens, pairs, len(chosen), decodes, keys)
+        ns = self.prices.mixed_ns(tokens, pairs, decodes, keys)
         self.decided, self.now = self.now, self.now + ns
         if decodes:
             self._advance(1, decodes)

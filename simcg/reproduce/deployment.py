@@ -8,6 +8,7 @@ that NVIDIA measured itself ("gap-analysis") say nothing of their servers: engin
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 from simcg.model.architecture import Architecture
 from simcg.model.catalog import architecture_named
@@ -37,19 +38,20 @@ DENSE = ("qwen3-32b", "llama-3.1-70b", "llama-3.1-8b")
 BLACKWELL = ("b200_sxm", "b300_sxm", "gb200", "gb300")
 
 
-def architecture_of(point: Point) -> Architecture:
-    """The model with its matrices as the point's checkpoint stores them.
+@cache
+def stored_architecture(model: str, precision: str) -> Architecture:
+    """The model of that id with its matrices as a checkpoint of that precision stores them.
 
     4-bit checkpoints by NVIDIA keep the attention of expert models in 16 bits, and the shared
     expert of Qwen3.5 (their hf_quant_config.json); gpt-oss is published in MXFP4.
     """
-    name = MODELS[point.model]
+    name = MODELS[model]
     arch = architecture_named(name)
-    if point.precision == "bf16":
+    if precision == "bf16":
         return arch.with_weights("bf16")
     if name == "gpt-oss-120b":
         return arch
-    if point.precision == "fp8":
+    if precision == "fp8":
         return arch.with_weights("fp8" if name in DENSE else "fp8_block")
     if name in DENSE:
         return arch.with_weights("nvfp4")

@@ -8,18 +8,18 @@ from importlib.resources import files
 
 import msgspec
 
-from simcg.backend import COMPILED, EAGER, TC_PIECEWISE
 from simcg.engines.sizes import sglang_decode_sizes, tensorrt_llm_decode_sizes, vllm_sizes
 from simcg.errors import Finding, InputError
 from simcg.hardware.profile import Curve, HardwareProfile, decode_profile
 from simcg.model.architecture import Architecture
 from simcg.model.forward import forward_pass
 from simcg.reproduce.closed_loop import ClosedLoop, Latencies
-from simcg.reproduce.deployment import architecture_of, recipe_of
+from simcg.reproduce.deployment import recipe_of, stored_architecture
 from simcg.reproduce.lengths import drawn_lengths
 from simcg.reproduce.point import Point
-from simcg.reproduce.prices import Served, Slowdown, TabulatedPrices
+from simcg.reproduce.prices import Graphs, ServerPrices, Slowdown
 from simcg.reproduce.recipe import Recipe
+from simcg.reproduce.tables import StepTables
 
 ACTIVATION_TOKENS = 2
 """Activations of a step's tokens count as so many copies of all its layer-wide buffers."""
@@ -38,11 +38,13 @@ class Prediction:
 class Overheads:
     """What a server adds to the kernels: ``slowdown`` of its steps, ``request_ns`` to each TTFT.
 
-    ``think_ns``: from a request's last token to its client's next request.
+    ``token_ns``: more for each token of its prompt. ``think_ns``: from a request's last token to
+    its client's next request.
     """
 
-    slowdown: Slowdown = Slowdown()
+    slowdown: Slowdown
     request_ns: float = 0.0
+    token_ns: float = 0.0
     think_ns: float = 0.0
 
 
@@ -80,38 +82,34 @@ def kv_tokens(arch: Architecture, profile: HardwareProfile, recipe: Recipe, tp: 
 
 
 @cache
-def _served(
-    arch: Architecture, profile_of: tuple[str, str, int], tp: int, recipe: Recipe, many: int
-) -> Served:
-    system, framework, kv_bytes = profile_of
-    sizes = {
-        "vllm": vllm_sizes(max(recipe.step_tokens, many), max(many, 8)),
-        "sglang": sglang_decode_sizes(min(many, 512)),
-        "trtllm": tensorrt_llm_decode_sizes(many),
-    }[framework]
-    return Served(
-        prefill=forward_pass(arch, tp=tp),
-        decode=forward_pass(arch, tp=tp, phase="decode"),
-        profile=kernel_profile(system, framework, kv_bytes),
-        decode_sizes=sizes,
-        backend=TC_PIECEWISE if framework == "vllm" else EAGER,
-        fallback=COMPILED if framework == "vllm" else EAGER,
-        graph_top=recipe.graph_top,
-        most_tokens=recipe.step_tokens,
-        most_decodes=many,
-    )
+def _tables(
+    model: tuple[str, str], tp: int, system: str, framework: str, kv_bytes: int
+) -> StepTables:
+    """Kept, as many points share them. ``model``: as ``stored_architecture`` takes it."""
+    arch = stored_architecture(*model)
+    profile = kernel_profile(system, framework, kv_bytes)
+    return StepTables(forward_pass(arch, tp=tp), forward_pass(arch, tp=tp, phase="decode"), profile)
+
+
+def _graphs(point: Point, recipe: Recipe) -> Graphs:
+    many = point.concurrency
+    if point.framework == "vllm":
+        sizes = vllm_sizes(max(recipe.step_tokens, many), max(many, 8))
+        return Graphs(sizes, recipe.graph_top, "compiled")
+    if point.framework == "sglang":
+        return Graphs(sglang_decode_sizes(min(many, 512)), 0, "eager")
+    return Graphs(tensorrt_llm_decode_sizes(many), 0, "eager")
 
 
 def run_point(point: Point, overheads: Overheads, seed: int = 0) -> Latencies:
     """Simulate the point's benchmark. Raises ``InputError`` where the deployment cannot be."""
-    arch, recipe = architecture_of(point), recipe_of(point)
-    served = _served(
-        arch, (point.system, point.framework, recipe.kv_bytes), point.tp, recipe, point.concurrency
-    )
-    capacity = kv_tokens(arch, served.profile, recipe, point.tp)
+    recipe = recipe_of(point)
+    model = (point.model, point.precision)
+    tables = _tables(model, point.tp, point.system, point.framework, recipe.kv_bytes)
+    capacity = kv_tokens(stored_architecture(*model), tables.profile, recipe, point.tp)
     count = recipe.prompts * point.concurrency
     loop = ClosedLoop(
-        TabulatedPrices(served, overheads.slowdown),
+        ServerPrices(tables, _graphs(point, recipe), overheads.slowdown),
         replace(recipe, running=min(recipe.running, point.concurrency)),
         drawn_lengths(point.isl, recipe.shortest, count, seed),
         drawn_lengths(point.osl, recipe.shortest, count, seed + 1),
@@ -125,5 +123,5 @@ def run_point(point: Point, overheads: Overheads, seed: int = 0) -> Latencies:
 def predict(point: Point, overheads: Overheads, seed: int = 0) -> Prediction:
     """The point's figures; its own measured ones play no part."""
     out = run_point(point, overheads, seed)
-    ttft = float(out.ttft_ns.mean()) + overheads.request_ns
+    ttft = float(out.ttft_ns.mean()) + overheads.request_ns + overheads.token_ns * point.isl
     return Prediction(ttft / 1e6, float(out.tpot_ns.mean()) / 1e6)
