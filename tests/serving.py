@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from simcg.arrays import Floats, Ints
 from simcg.des.serving.clock import ServingClock
 from simcg.des.serving.lines import TICK_BITS, Lines, lines_through, value_at
 from simcg.des.serving.policy import Policy
@@ -247,6 +248,6 @@ def made_columns(random: np.random.Generator, count: int, *, closed: int = 0) ->
     return columns_of(arrival, prompt, cached, output)
 
 
-def columns_of(*parts: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Columns:
+def columns_of(*parts: Ints | Floats) -> Columns:
     """Arrival, prompt, cached and output as the server reads them."""
     return Columns(*(array("q", part.astype(np.int64).tobytes()) for part in parts))
