@@ -75,7 +75,7 @@ def paired(before: Sequence[float], after: Sequence[float]) -> Interval:
 def t_quantile(degrees: int, level: float = LEVEL) -> float:
     """Student's two-sided quantile, by the expansion of Abramowitz and Stegun 26.7.5.
 
-    Exact for one and two degrees of freedom, within 0.1 % from three on (level 0.95).
+    Exact for one and two degrees of freedom, within 0.2 % from three on (level 0.95).
     """
     require(degrees >= 1, "t_quantile", "degrees", degrees, "an integer >= 1")
     p = (1 + level) / 2
