@@ -46,8 +46,8 @@ class Stream:
                 self.idle = Event(env)
                 now = yield self.idle
             ready, (_, gap, work), call = queue[0]
-            start = end + gap
-            start = max(start, ready)
+            free = end + gap
+            start = ready if ready > free else free  # max() takes longer
             if start > now:
                 yield Timeout(env, start - now)
             queue.popleft()
