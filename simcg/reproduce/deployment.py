@@ -116,13 +116,13 @@ def _sglang(point: Point) -> Recipe:
         return replace(recipe, step_tokens=tokens, kv_bytes=2, poll_steps=0)
     if name == "deepseek-r1":
         tokens = 16_384 if point.precision == "fp4" else 32_768
-        running = 256 if point.precision == "fp4" else 128
+        running = max(point.concurrency, 256 if point.precision == "fp4" else 128)
         if point.precision == "fp8" and point.tp == 4:
-            return replace(recipe, step_tokens=8192, running=32, memory=0.95, poll_steps=10)
+            return replace(recipe, step_tokens=8192, memory=0.95, poll_steps=10)
         return replace(recipe, step_tokens=tokens, running=running)
     if name == "qwen3.5-397b-a17b":
         kv_bytes = 2 if point.precision == "bf16" else 1
-        running = max(point.concurrency, 128) if point.precision == "fp4" else 128
+        running = max(point.concurrency, 128)
         polls = 30 if point.precision == "fp4" else often
         return replace(recipe, kv_bytes=kv_bytes, running=running, poll_steps=polls)
     return replace(recipe, running=point.concurrency, poll_steps=0)

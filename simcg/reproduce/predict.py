@@ -23,7 +23,7 @@ from simcg.reproduce.tables import StepTables
 
 ACTIVATION_TOKENS = 2
 """Activations of a step's tokens count as so many copies of all its layer-wide buffers."""
-ATTENTION = ("attention", "decode_attention")
+ATTENTION = ("attention", "decode_attention", "latent_attention", "latent_decode")
 
 
 @dataclass(frozen=True, slots=True)
