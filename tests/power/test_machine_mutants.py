@@ -125,11 +125,12 @@ MUTANTS: dict[ModuleType, dict[str, tuple[str, str]]] = {
         "last in, first out": ("queue.popleft()", "queue.pop()"),
         "collectives wait for nobody": ("if meeting.missing:", "if False:"),
         "the first rank starts them": ("if meeting.missing:", "if meeting.missing < 0:"),
-        "waits for ranks are forgotten": ("self.peers_ns += now - arrived", "pass"),
+        "waits for ranks are forgotten": ("peers += now - arrived", "pass"),
         "events are not waited for": ("if not work.event.triggered:", "if False:"),
         "an event that was early hides a gap": ("end = max(end, reached)", "end = end"),
         "an event is reached when it is issued": ("work.succeed(now)", "work.succeed(0)"),
-        "the tail of a graph is free": ("if chain.tail_ns:", "if False:"),
+        "what follows a collective is free": ("yield Timeout(env, lasts)", "yield Timeout(env, 0)"),
+        "what precedes a collective is free": ("if chain.before_ns:", "if False:"),
         "what follows the last kernel counts": ("waited - (end - last)", "waited"),
         "a sync ends with the queue": (
             "            queue.popleft()\n",
@@ -156,8 +157,8 @@ MUTANTS: dict[ModuleType, dict[str, tuple[str, str]]] = {
         "the first gap counts twice": ("spent = -launch.kernels[0].gap_ns", "spent = 0"),
         "no gaps between nodes": ("spent += kernel.gap_ns", "spent += 0"),
         "a collective ends with its meeting": (
-            "stages.append((spent, kernel.duration_ns))",
-            "stages.append((spent, 0))",
+            "        spent += kernel.duration_ns",
+            "        else:\n            spent += kernel.duration_ns",
         ),
         "what precedes a collective is counted again": (
             "            spent = 0\n",

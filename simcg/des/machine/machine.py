@@ -37,10 +37,26 @@ def run_programs(
     Raises ``SimcgError`` if the ranks do not meet in the same number of collectives on each
     stream, or if streams wait for each other for ever.
     """
-    require(bool(programs), "run_programs", "programs", len(programs), "a program for each rank")
-    env, size = Environment(), len(programs)
+    size = len(programs)
     distinct = {id(program): prepare(program, size) for program in programs}
-    prepared = [distinct[id(program)] for program in programs]
+    return run_prepared(
+        [distinct[id(program)] for program in programs], machine, jitter, trace=trace
+    )
+
+
+def run_prepared(
+    prepared: Sequence[Prepared],
+    machine: Machine,
+    jitter: Jitter | None = None,
+    *,
+    trace: bool = False,
+) -> StepRun:
+    """As ``run_programs``, of what was prepared for as many ranks: for many runs of a program."""
+    size = len(prepared)
+    require(size >= 1, "run_programs", "programs", size, "a program for each rank")
+    if any(one.ranks != size for one in prepared):
+        raise ValueError(f"programs were not prepared for {size} ranks")
+    env = Environment()
     meetings = _meetings(env, prepared) if size > 1 else {}
     ranks = [Rank(env, machine, one, meetings, trace) for one in prepared]
     for number, (rank, one) in enumerate(zip(ranks, prepared, strict=True)):

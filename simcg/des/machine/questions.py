@@ -11,7 +11,8 @@ from simcg.cost.kernels import Work
 from simcg.cost.step import OpTimes, StepCost
 from simcg.des.machine.jitter import Jitter
 from simcg.des.machine.lower import lower, machine_of, ranks_of
-from simcg.des.machine.machine import run_programs
+from simcg.des.machine.machine import run_prepared
+from simcg.des.machine.work import prepare
 from simcg.errors import require
 
 
@@ -54,12 +55,13 @@ def jitter_cost(
     require(runs >= 2, "jitter_cost", "runs", runs, "an integer >= 2")
     op_times, ranks = OpTimes(cost.profile, work), ranks_of(cost.forward)
     program, machine = lower(cost, op_times), machine_of(cost, op_times)
-    quiet = run_programs([program], machine)
+    own, shared = prepare(program, 1), prepare(program, ranks)
+    quiet = run_prepared([own], machine)
     together, alone = [], []
     for number in range(runs):
         jitter = Jitter(sigma, seed + number)
-        together.append(run_programs([program] * ranks, machine, jitter))
-        alone.append(run_programs([program], machine, jitter).end_ns)
+        together.append(run_prepared([shared] * ranks, machine, jitter))
+        alone.append(run_prepared([own], machine, jitter).end_ns)
     ends = np.array([run.end_ns for run in together], dtype=np.float64)
     return JitterCost(
         ranks,
@@ -76,8 +78,8 @@ def queue_costs(cost: StepCost, work: Work, depths: Iterable[int | None]) -> dic
     """The step time in ns by the depth of the launch queue; ``work`` has one entry."""
     require(len(work) == 1, "queue_costs", "work", len(work), "one entry")
     op_times = OpTimes(cost.profile, work)
-    program = lower(cost, op_times)
+    program = prepare(lower(cost, op_times), 1)
     return {
-        depth: run_programs([program], machine_of(cost, op_times, queue=depth)).end_ns
+        depth: run_prepared([program], machine_of(cost, op_times, queue=depth)).end_ns
         for depth in depths
     }

@@ -78,25 +78,25 @@ class Stream:
 
     def _meet(self, chain: Chain, start: int, call: int) -> Generator[Event, int, int]:
         """Kernels with collectives among them, from ``start`` on, to their end."""
-        env, now = self._env, start
+        env, meetings, now = self._env, self._meetings, start
         met: list[int] = []
-        for before, duration in chain.stages:
-            if before:
-                yield Timeout(env, before)
-                now += before
-            meeting = next(self._meetings)
+        peers = 0
+        if chain.before_ns:
+            yield Timeout(env, chain.before_ns)
+            now += chain.before_ns
+        for lasts in chain.stages:
+            meeting = next(meetings)
             meeting.missing -= 1
             if meeting.missing:
                 arrived = now
                 now = yield meeting.start
-                self.peers_ns += now - arrived
+                peers += now - arrived
             else:
                 meeting.start.succeed(now)
             met.append(now)
-            yield Timeout(env, duration)
-            now += duration
-        if chain.tail_ns:
-            yield Timeout(env, chain.tail_ns)
+            yield Timeout(env, lasts)
+            now += lasts
+        self.peers_ns += peers
         if self._log is not None:
             self._log.append((call, start, tuple(met)))
-        return now + chain.tail_ns
+        return now

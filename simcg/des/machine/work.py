@@ -15,13 +15,12 @@ from simcg.des.machine.program import HostWork, Launch, Program
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Kernels with collectives among them: what runs before each, how long it runs, the rest.
-
-    Both times of a stage are ns; the first kernel's gap is not in them.
+    """Kernels with collectives among them: ns before the first one, then from the start of each
+    until the next is come to, or until the end. The first kernel's gap is not in them.
     """
 
-    stages: tuple[tuple[int, int], ...]
-    tail_ns: int
+    before_ns: int
+    stages: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +51,15 @@ Put: TypeAlias = tuple[str, int, Work]
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A program as its ranks run it: by call what it costs and puts on a stream (None: no launch).
+    """A program as one of ``ranks`` ranks runs it.
 
+    ``costs``, ``puts``: by call what it costs and puts on a stream; None if it launches nothing.
     ``totals``: of each stream the time of its kernels and of their gaps, ``meetings`` its
     collectives.
     """
 
     program: Program
+    ranks: int
     costs: Ints
     puts: list[Put | None]
     totals: dict[str, tuple[int, int]]
@@ -80,6 +81,7 @@ def prepare(program: Program, ranks: int) -> Prepared:
             total[2] += often[key] * sum(kernel.collective for kernel in call.kernels)
     return Prepared(
         program,
+        ranks,
         np.array([call.host_ns for call in program], dtype=np.int64),
         [put[id(call)] for call in program],
         {name: (busy, gaps) for name, (busy, gaps, _) in streams.items()},
@@ -89,13 +91,12 @@ def prepare(program: Program, ranks: int) -> Prepared:
 
 def _kernels(launch: Launch, ranks: int) -> int | Chain:
     """The launch's kernels with the gaps between them; a collective of one rank meets nobody."""
-    stages: list[tuple[int, int]] = []
+    parts: list[int] = []
     spent = -launch.kernels[0].gap_ns
     for kernel in launch.kernels:
         spent += kernel.gap_ns
         if kernel.collective and ranks > 1:
-            stages.append((spent, kernel.duration_ns))
+            parts.append(spent)
             spent = 0
-        else:
-            spent += kernel.duration_ns
-    return Chain(tuple(stages), spent) if stages else spent
+        spent += kernel.duration_ns
+    return Chain(parts[0], (*parts[1:], spent)) if parts else spent
