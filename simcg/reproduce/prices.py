@@ -14,14 +14,15 @@ class Slowdown:
 
     ``step_ns``: host time of every step that nothing hides (scheduling, sampling). ``kernel_ns``:
     more GPU time of each kernel than gap and table say, negative where launches overlap.
-    ``dense``, ``experts``: how many times as long those parts of steps with prefills take as
-    timed alone on a cool GPU with even lengths.
+    ``prefill``: how many times as long the kernels of steps with prefills take as timed alone, on
+    a cool GPU and requests of equal lengths. ``host``: how many times as long the engine's own
+    code takes to issue an op that no graph holds as the calibrated host does.
     """
 
     step_ns: float = 0.0
     kernel_ns: float = 0.0
-    dense: float = 1.0
-    experts: float = 1.0
+    prefill: float = 1.0
+    host: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +53,12 @@ class ServerPrices:
         slow, tables = self.slowdown, self.tables
         rows = tokens + decodes
         dense, experts = tables.at(tables.prefill_parts, rows)
-        device = dense * slow.dense + experts * slow.experts
-        device += tables.prefill_attention(tokens, pairs) * slow.dense
+        device = (dense + experts + tables.prefill_attention(tokens, pairs)) * slow.prefill
         if decodes:
             device += tables.decode_attention(decodes, keys)
         device += tables.kernels[0] * slow.kernel_ns
         captured = rows <= self.graphs.mixed_top
-        host = tables.host_ns["tc_piecewise" if captured else self.graphs.fallback]
+        host = tables.host_ns["tc_piecewise" if captured else self.graphs.fallback] * slow.host
         return round(max(device, host) + slow.step_ns)
 
     def decode_ns(self, decodes: int, keys: int) -> int:
@@ -75,5 +75,5 @@ class ServerPrices:
         device = sum(tables.at(tables.decode_parts, rows))
         device += tables.kernels[1] * self.slowdown.kernel_ns
         if place == len(sizes):
-            device = max(device, tables.host_ns[self.graphs.fallback])
+            device = max(device, tables.host_ns[self.graphs.fallback] * self.slowdown.host)
         return device + self.slowdown.step_ns
