@@ -160,8 +160,9 @@ class PlainServer:
             chosen.append((one, take))
             room -= take
         done = all(one.computed + take == one.target for one, take in chosen)
-        if self.policy.edges and chosen and not (done and len(chosen) == len(candidates)):
-            total = self.policy.cut(sum(take for _, take in chosen), decodes)
+        if self.policy.edges and chosen:
+            more = not (done and len(chosen) == len(candidates))
+            total = self.policy.cut(sum(take for _, take in chosen), decodes, more=more)
             kept = []
             for one, take in chosen:
                 if total > 0:

@@ -86,6 +86,8 @@ def command(as_json: bool, timeline: Path | None, **options: Any) -> None:
         config, budget = _server(scenario, options)
         notify("pricing steps")
         clock = config.clock()
+        if config.policy.edges:
+            config = config.priced(clock)
     log: list[LoggedStep] | None = None if timeline is None else []
     report = _simulated(config, budget, clock, arrivals, seed=options["seed"], log=log)
     if timeline is not None and log is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,11 +13,13 @@ from simcg.des.serving.simulate import serve
 from simcg.des.serving.tally import Gaps
 from tests.serving import PlainRun, PlainServer, made_clock, made_columns
 
+PRICES = tuple(30 + 7 * next((edge for edge in (4, 9, 16, 30) if edge >= n), n) for n in range(50))
 POLICIES = (
     PREFILL_FIRST,
     MIXED,
     PREFILL_FIRST.ending_at((4, 9, 16, 30)),
     MIXED.ending_at((4, 9, 16, 30)),
+    replace(MIXED.ending_at((4, 9, 16, 30)), name="priced", prices=PRICES),
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from simcg.des.serving.clock import Captured
 from simcg.des.serving.compare import compare
 from simcg.des.serving.memory import kv_budget
 from simcg.des.serving.overload import capacity_per_s, overload
-from simcg.des.serving.policy import MIXED, PREFILL_FIRST, policy_named, shortened
+from simcg.des.serving.policy import MIXED, PREFILL_FIRST, Policy, policy_named, shortened
 from simcg.des.serving.statistics import batch_quantiles, interval, paired, t_quantile
 from simcg.des.serving.tally import Gaps, gap_class, gap_start
 from simcg.errors import InputError
@@ -146,6 +147,42 @@ def test_cuts_end_at_the_largest_edge_that_fits(tokens: int, decodes: int, taken
     assert MIXED.ending_at((16, 64)).cut(tokens, decodes) == taken
     assert PREFILL_FIRST.ending_at((16, 64)).cut(100, decodes) == 64
     assert sum(shortened([5, 1, 7, 9], 13)) == 13
+
+
+def test_priced_cuts_are_those_that_pay() -> None:
+    """Never longer in all than the whole step would be, or fewer tokens a second; else no cut."""
+    random = np.random.default_rng(4)
+    cuts = 0
+    for _ in range(2_000):
+        prices = (0, *np.cumsum(random.integers(1, 9, 80)).tolist())
+        policy = Policy("any", bool(random.random() < 0.5), (8, 20, 50), prices)
+        decodes = int(random.integers(0, 20))
+        tokens, more = int(random.integers(1, 60)), bool(random.random() < 0.5)
+        beside = decodes if policy.mixes else 0
+        taken = policy.cut(tokens, decodes, more=more)
+        whole, short = prices[tokens + beside], prices[taken + beside]
+        if taken == tokens:
+            continue
+        cuts += 1
+        assert taken + beside in policy.edges
+        if more:
+            assert taken / short > tokens / whole
+        else:
+            assert short + prices[tokens - taken + beside] < whole
+    assert cuts > 200
+
+
+def test_a_policy_that_knows_prices_makes_coarse_ladders_cheap() -> None:
+    """Powers of two pad a third of the rows; splits that pay shorten the first token."""
+    sizes = (256, 512, 1024, 2048, 4096)
+    plain = replace(small_server(*sizes), chunk=4096)
+    priced = replace(plain, policy=policy_named("bucket-edge", sizes))
+    priced = priced.priced(priced.clock())
+    found = compare(
+        plain, priced, Arrivals(CONV, Poisson(6.0)), range(4), lambda r: float(r.ttft_ns.mean())
+    )
+    assert found.is_significant
+    assert found.difference.high < 0
 
 
 def test_quantiles_of_gaps_are_within_their_class() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from simcg.cost.table import ReplayModel
 from simcg.des.serving.clock import MOST_CONTEXT, Captured, ServingClock, serving_clock
@@ -67,6 +67,11 @@ class ServerConfig:
         most = self.chunk if self.max_requests is None else self.max_requests
         blocks = self.kv_tokens // self.block_tokens
         return Limits(self.chunk, self.max_running, most, blocks, self.block_tokens)
+
+    def priced(self, clock: ServingClock) -> ServerConfig:
+        """The same with a policy that knows what steps cost, so that it cuts where that pays."""
+        prices = (clock.chunked_step(n, n * (n + 1) // 2, 1) for n in range(1, self.chunk + 1))
+        return replace(self, policy=replace(self.policy, prices=(0, *prices)))
 
     @property
     def captured(self) -> Captured:

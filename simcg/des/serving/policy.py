@@ -20,27 +20,41 @@ class Policy:
     with mixed chunks). Otherwise what waits is prefilled before decodes go on, in steps of its
     own (SGLang's default). ``edges``: rows at which a bucket ends; while more waits than a step
     takes, its last chunk ends at the largest edge that fits, so that nothing is padded. ():
-    chunks are as long as they can be, as in both engines.
+    chunks are as long as they can be, as in both engines. ``prices``: duration of a step by its
+    rows in any unit, index 0 unused. With them a chunk is cut only where that pays: while more
+    waits, if the shorter step computes more tokens a second; else if it and the rest in a step
+    of its own take less time together.
     """
 
     name: str
     mixes: bool
     edges: tuple[int, ...] = ()
+    prices: tuple[int, ...] = ()
 
     def room(self, chunk: int, decodes: int) -> int:
         """Most prefill tokens of a step beside ``decodes`` running requests."""
         return chunk - decodes if self.mixes else chunk
 
-    def cut(self, tokens: int, decodes: int) -> int:
-        """How many of ``tokens`` prefill tokens to take when more than those wait.
+    def cut(self, tokens: int, decodes: int, *, more: bool = True) -> int:
+        """How many of ``tokens`` prefill tokens to take; ``more``: further tokens wait.
 
-        ``tokens`` itself without edges, or where no bucket is small enough.
+        ``tokens`` itself without edges, where no bucket is small enough and where cutting does
+        not pay.
         """
         beside = decodes if self.mixes else 0
-        at = bisect_right(self.edges, tokens + beside)
-        if not at or self.edges[at - 1] <= beside:
+        rows = tokens + beside
+        at = bisect_right(self.edges, rows)
+        if not at or self.edges[at - 1] <= beside or self.edges[at - 1] == rows:
             return tokens
-        return self.edges[at - 1] - beside
+        edge = self.edges[at - 1]
+        if not self.prices:
+            return edge - beside if more else tokens
+        short, full = self.prices[edge], self.prices[rows]
+        if more:
+            pays = short * tokens < full * (edge - beside)
+        else:
+            pays = short + self.prices[rows - edge + beside] < full
+        return edge - beside if pays else tokens
 
     def ending_at(self, edges: Sequence[int]) -> Policy:
         """The same policy with chunks that end at bucket edges."""

@@ -223,14 +223,13 @@ class Server:
         return self._cut(chosen, chunks)
 
     def _cut(self, chosen: list[_Waiting], chunks: list[int]) -> tuple[list[_Waiting], list[int]]:
-        """The step as the policy ends it when more waits than it takes."""
+        """The step as the policy ends it."""
         if not chosen or not self.policy.edges:
             return chosen, chunks
         last = chosen[-1]
         queued = self.arrived - self.head + len(self.preempted) + (self.partial is not None)
-        if queued == len(chosen) and last.done + chunks[-1] == last.target:
-            return chosen, chunks
-        chunks = shortened(chunks, self.policy.cut(sum(chunks), self.decodes))
+        more = queued > len(chosen) or last.done + chunks[-1] < last.target
+        chunks = shortened(chunks, self.policy.cut(sum(chunks), self.decodes, more=more))
         return chosen[: len(chunks)], chunks
 
     def _prefill(self) -> int:
