@@ -219,7 +219,7 @@ class StepCost:
         host = self.profile.host
         if self.backend.compiles and not op.is_break:
             return host.compiled_dispatch
-        return host.dispatch.get(op.kind, host.dispatch[""])
+        return host.dispatch.get(op.name) or host.dispatch.get(op.kind, host.dispatch[""])
 
     def _provenance(self, op_times: OpTimes) -> Provenance:
         """The weakest figure that these times rest on."""

@@ -172,7 +172,8 @@ class Gpu(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Host(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Host time in ns.
 
-    ``dispatch``: one kernel of that kind of op issued eagerly ("" for every other kind).
+    ``dispatch``: one kernel of the op of that name, or of that kind, issued eagerly ("" for every
+    other).
     ``compiled_dispatch``: one kernel issued by compiled code without a graph.
     ``break_body``: one break, from the end of a segment to the next one's launch.
     ``piece``: what one compiled piece more adds to entering the compiled code (its guards).

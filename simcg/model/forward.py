@@ -9,7 +9,6 @@ or MoE back ends, another version or fused all-reduce kernels launch other numbe
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
 
 from simcg.errors import require
 from simcg.model.architecture import ACTIVATION_BYTES, Architecture, LayerKind
@@ -29,9 +28,9 @@ from simcg.model.ops import (
     Tensor,
     activation_dtype,
 )
+from simcg.model.parts import Phase
 
-Phase = Literal["prefill", "decode"]
-PHASES: tuple[Phase, ...] = ("prefill", "decode")
+PHASES: tuple[Phase, ...] = ("prefill", "short_prefill", "dense_prefill", "decode")
 SHARED_LOCALS = ("shared_gate_up", "shared_activated", "shared_gate")
 """What the shared expert's function keeps to itself; its result outlives it."""
 
@@ -51,13 +50,15 @@ def forward_pass(
     choices are its group's. ``dtype`` stores attention, dense and expert matrices differently
     from the checkpoint.
     ``phase``: latent and linear attention run other ops when every request adds one token; steps
-    that mix both run those of prefill. Layers of one kind are the same tuple. Raises
+    that mix both run those of prefill. ``short_prefill``: no prompt has more keys than sparse
+    attention chooses, so that indexers only cache theirs; ``dense_prefill``: such a step outside
+    graphs, whose sparse layers attend densely. Layers of one kind are the same tuple. Raises
     ``InputError`` if ``tp`` does not divide the heads or the intermediate sizes, or ``ep`` the
     ranks, the experts or the choices.
     """
     arch.check_tp(tp)
     arch.check_ep(ep, tp)
-    require(phase in PHASES, arch.name, "phase", phase, "prefill or decode")
+    require(phase in PHASES, arch.name, "phase", phase, "one of " + ", ".join(PHASES))
     if dtype is not None:
         arch = arch.with_weights(dtype)
     kinds = {k: _layer(arch, k, (tp, ep), phase) for k in dict.fromkeys(arch.layer_kinds)}
@@ -164,12 +165,11 @@ def _all_reduce(name: str, arch: Architecture, tp: int, reads: tuple[str, ...]) 
 
 def _mixer(arch: Architecture, kind: LayerKind, tp: int, phase: Phase) -> list[Op]:
     """What mixes the tokens of a layer, from the first norm's result to its own."""
-    decodes = phase == "decode"
     if kind.mixer == "heads":
         return frame(_attention(arch, kind, tp))
     if kind.mixer == "linear":
-        return delta_attention(arch, tp, decodes)
-    return latent_attention(arch, kind.mixer, tp, decodes)
+        return delta_attention(arch, tp, phase == "decode")
+    return latent_attention(arch, kind.mixer, tp, phase)
 
 
 def _attention(arch: Architecture, kind: LayerKind, tp: int) -> list[Op]:

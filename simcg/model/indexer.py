@@ -15,6 +15,7 @@ from simcg.model.ops import Elementwise, Gemm, IndexLogits, Op, SelectKeys, Tens
 
 if TYPE_CHECKING:
     from simcg.model.architecture import Architecture
+    from simcg.model.parts import Phase
 
 SCORE_BYTES = 4
 """Scores, weights of the heads, scales and chosen positions are 32 bit."""
@@ -22,25 +23,61 @@ KEY_BLOCK = 256
 """Keys that the kernel of the scores takes at once, and by which a row of them is longer."""
 
 
-def index_ops(arch: Architecture, decodes: bool) -> list[Op]:
+def index_ops(arch: Architecture, phase: Phase) -> list[Op]:
     """From the layer's input and its compressed queries to ``top_keys``.
 
     The buffer of the result is part of the graph before the break: layers after it read it at a
-    fixed address.
+    fixed address. Steps of short prompts choose all keys, and dense attention needs no choice.
     """
     row = arch.need_indexer().top_k * SCORE_BYTES
     buffer = Op(
         "index_buffer", "indexer", Elementwise(0, row), 1, ("q_latent",),
         (Tensor("top_keys", row),),
     )  # fmt: skip
-    choice = _choice(arch, decodes)
-    if arch.need_indexer().interleaved:
-        eager = [*frame(_fused(arch)), *choice]
+    if phase == "dense_prefill":
+        return frame(_keys_only(arch))
+    if phase == "short_prefill":
+        eager = frame([*_keys_only(arch), *_all_chosen(arch)])
+    elif arch.need_indexer().interleaved:
+        eager = [*frame(_fused(arch)), *_choice(arch, phase == "decode")]
     else:
+        choice = _choice(arch, phase == "decode")
         own = {tensor.name for op in choice for tensor in op.writes}
         dead = own | {"index_query", "index_key", "normed_key", "index_gates"}
         eager = frame([*_unfused(arch), *choice], dead=dead)
     return [buffer, *(replace(op, is_break=True) for op in eager)]
+
+
+def _keys_only(arch: Architecture) -> list[Op]:
+    """The key alone, cached: what ``_fused`` and ``_unfused`` run for it."""
+    if arch.need_indexer().interleaved:
+        return _fused(arch)[:2]
+    key = arch.need_indexer().head_dim * VALUE_BYTES
+    made = {"index_key", "index_key_quantize", "index_norm"}
+    shape = Elementwise(key, key)
+    rotated = (Tensor("rotated_key", key),)
+    return [
+        *(op for op in _unfused(arch) if op.name in made),
+        Op("index_rotary", "indexer", shape, 1, ("normed_key",), ()),
+        Op("index_hadamard", "indexer", shape, 1, ("normed_key",), rotated),
+        Op("index_write", "indexer", shape, 1, ("rotated_key",), ()),
+    ]
+
+
+def _all_chosen(arch: Architecture) -> list[Op]:
+    """Scores of zero, as many as keys are chosen; all positions for them, copied to the buffer."""
+    row = arch.need_indexer().top_k * SCORE_BYTES
+    return [
+        Op(
+            "index_zeros", "indexer", Elementwise(0, row), 1, ("q_latent",),
+            (Tensor("index_scores", row),),
+        ),
+        Op(
+            "index_select", "indexer", Elementwise(0, row), 1, ("index_scores",),
+            (Tensor("chosen", row),),
+        ),
+        Op("index_copy", "indexer", Elementwise(row, row), 1, ("chosen", "top_keys"), ()),
+    ]  # fmt: skip
 
 
 def _fused(arch: Architecture) -> list[Op]:

@@ -5,6 +5,11 @@ indexer). A dense prefill expands keys and values for each head and attends as m
 attention does; decode, and sparse attention always, brings the queries into the latent space and
 attends to the cache itself. A prompt is one without cached context. Of fp8_block weights engines
 keep 16-bit copies for the absorbed products.
+
+Where no prompt has more keys than the indexer would choose, SGLang attends densely and its indexer
+only caches keys; but not in graphs, which cannot branch on the lengths of a step: there attention
+stays sparse, and all keys are chosen (its public source, set_dsa_prefill_impl and the indexer's
+path for keys only).
 """
 
 from __future__ import annotations
@@ -26,22 +31,22 @@ from simcg.model.ops import (
 
 if TYPE_CHECKING:
     from simcg.model.architecture import Architecture
-    from simcg.model.parts import Latent, Mixer
+    from simcg.model.parts import Latent, Mixer, Phase
 
 CHOSEN = "top_keys"
 """The chosen keys of each row; layers that share a choice read what an earlier layer wrote."""
 
 
-def latent_attention(arch: Architecture, mixer: Mixer, tp: int, decodes: bool) -> list[Op]:
+def latent_attention(arch: Architecture, mixer: Mixer, tp: int, phase: Phase) -> list[Op]:
     """The ops of one layer's attention on one of ``tp`` ranks."""
     sizes, heads = arch.need_latent(), arch.heads // tp
     stored = arch.weights.attention
     ops = _queries(arch, sizes, heads)
     inside: list[Op] = []
     if mixer == "sparse":
-        inside = index_ops(arch, decodes)
+        inside = index_ops(arch, phase)
         ops += inside
-    if mixer == "latent" and not decodes:
+    if phase == "dense_prefill" or (mixer == "latent" and phase != "decode"):
         ops += _expanded(arch, sizes, heads)
     else:
         ops += _absorbed(arch, sizes, heads, mixer)

@@ -11,6 +11,8 @@ Mixer = Literal["heads", "latent", "sparse", "sparse_shared", "linear"]
 """How a layer mixes tokens: grouped-query heads; latent attention over all keys, over the keys
 that its own indexer chose, or over those that an earlier layer's indexer chose; or the gated
 delta rule."""
+Phase = Literal["prefill", "short_prefill", "dense_prefill", "decode"]
+"""Which ops latent, sparse and linear attention run: see ``forward_pass``."""
 MIXERS: tuple[Mixer, ...] = ("heads", "latent", "sparse", "sparse_shared", "linear")
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
+import msgspec
 import numpy as np
 
 from simcg.arrays import Ints
@@ -19,9 +20,11 @@ from simcg.engines.sizes import sglang_prefill_sizes
 from simcg.hardware.catalog import load_profile
 from simcg.hardware.profile import HardwareProfile
 from simcg.model.catalog import load_architecture
-from simcg.model.forward import Phase, forward_pass
+from simcg.model.forward import forward_pass
 from simcg.model.ops import Dtype, ForwardPass
+from simcg.model.parts import Phase
 from simcg.reproduce.parameters import Parameters, with_parameters
+from simcg.reproduce.sparse_host import sparse_dispatch, with_sparse_kernel
 
 TTFT_LENGTHS = (64, 128, 256, 512, 1024, 2048)
 """Prompt tokens of the published TTFTs: a 32 times range, each a bucket of the default ladder."""
@@ -46,6 +49,11 @@ class Deployment:
     hardware: str = "gb300"
     dtype: Dtype | None = None
     phase: Phase = "prefill"
+
+    @property
+    def outside_graphs(self) -> Deployment:
+        """Where nothing is captured, sparse attention runs short prompts densely."""
+        return replace(self, phase="dense_prefill") if self.phase == "short_prefill" else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +83,10 @@ def forward_of(deployment: Deployment) -> ForwardPass:
 @cache
 def prefill_times(deployment: Deployment, sizes: tuple[int, ...]) -> OpTimes:
     """Kernel times of one-request prefills of these sizes: no fitted parameter touches them."""
-    return OpTimes(load_profile(deployment.hardware), one_request(sizes))
+    profile = load_profile(deployment.hardware)
+    if deployment.phase == "short_prefill":
+        profile = with_sparse_kernel(profile)
+    return OpTimes(profile, one_request(sizes))
 
 
 @cache
@@ -119,7 +130,12 @@ class Simulator:
         forward = forward_of(deployment)
         base = load_profile(deployment.hardware)
         ops = sum(op.kernels for op in forward.ops)
-        return with_parameters(base, self.parameters, ops / len(forward.layers))
+        fitted = with_parameters(base, self.parameters, ops / len(forward.layers))
+        if deployment.phase not in ("short_prefill", "dense_prefill"):
+            return fitted
+        dispatch = fitted.host.dispatch | sparse_dispatch(forward)
+        host = msgspec.structs.replace(fitted.host, dispatch=dispatch)
+        return msgspec.structs.replace(fitted, host=host)
 
     def model(self, deployment: Deployment, backend: CaptureBackend) -> ReplayModel:
         """That forward on that profile."""
@@ -129,6 +145,8 @@ class Simulator:
         self, deployment: Deployment, backend: CaptureBackend, sizes: tuple[int, ...]
     ) -> StepTimes:
         """Prefill steps of one request at these sizes, from an idle machine."""
+        if not backend.captures:
+            deployment = deployment.outside_graphs
         cost = StepCost(forward_of(deployment), self.profile(deployment), backend)
         return cost.times_from(prefill_times(deployment, sizes))
 
