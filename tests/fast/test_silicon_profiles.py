@@ -5,7 +5,6 @@ shown and held against each other.
 from __future__ import annotations
 
 import json
-import time
 from importlib.resources import files
 
 import msgspec
@@ -31,17 +30,11 @@ DATA = files("simcg.hardware") / "data"
 
 
 @pytest.mark.parametrize("name", FROM_TABLES)
-def test_profiles_are_small_and_fast(name: str) -> None:
-    """At most 1.5 MB; on an idle core reading one takes 20 ms, and the best of seven here twice
-    that at most."""
+def test_profiles_are_small(name: str) -> None:
+    """At most 1.5 MB of JSON that decodes to the profile of that name."""
     data = (DATA / f"{name}.json").read_bytes()
     assert len(data) < 1_500_000
-    spent = []
-    for _ in range(7):
-        start = time.perf_counter()
-        decode_profile(data, name)
-        spent.append(time.perf_counter() - start)
-    assert min(spent) < 0.04
+    assert decode_profile(data, name).name == name
 
 
 def sizes_between(grid: Grid) -> list[tuple[int, int]]:
