@@ -14,6 +14,7 @@ from simcg.engines.sizes import tensorrt_llm_decode_sizes
 from simcg.ladder import AdmissionRule, Ladder, dispatch
 from simcg.model.activations import live_row_bytes
 from simcg.reproduce.simulator import TTFT_LENGTHS, Deployment, Simulator, forward_of, shapes
+from simcg.reproduce.tensorrt_llm import SUMMED_ROWS
 
 Simulation = Callable[[Simulator], float]
 
@@ -24,8 +25,8 @@ GLM = Deployment("glm-5.2", 4, dtype="fp8_block")
 """In bf16 its 753 billion parameters do not fit four GPUs; the memory rows say FP8."""
 GLM_SHORT = replace(GLM, phase="short_prefill")
 """No prompt of the published speedups, and no captured shape, has more than 2,048 keys."""
-R1_DECODE = Deployment("deepseek-r1", 4, "gb200", "nvfp4", "decode")
-V32_DECODE = Deployment("deepseek-v3.2", 4, "gb200", "nvfp4", "decode")
+R1_DECODE = Deployment("deepseek-r1", 4, "gb200", "nvfp4", "decode", "norms")
+V32_DECODE = replace(R1_DECODE, model="deepseek-v3.2")
 """Stored in FP8 they would leave no room for a KV cache on four GPUs."""
 R1_ON_H200 = Deployment("deepseek-r1", 8, "h200-vllm", phase="decode")
 GB = 1 << 30
@@ -124,12 +125,20 @@ def _after(deployment: Deployment, ceiling: int) -> AfterPrefill:
 def _ladders() -> dict[str, Simulation]:
     decode = tensorrt_llm_decode_sizes(2048)
     return {
-        "K1-23": lambda s: s.capture(R1_DECODE, FULL, DOUBLING).capture_s,
-        "K1-49": lambda s: s.capture(R1_DECODE, FULL, decode).capture_s,
+        "K1-23": lambda s: _decode_capture_s(s, DOUBLING),
+        "K1-49": lambda s: _decode_capture_s(s, decode),
         "K2": lambda s: s.graph_bytes(R1_DECODE, len(decode) - len(DOUBLING)) / MIB,
         "K5": lambda _: _bucket_of(3208, (2816, 3072, 8192)),
         "K8": lambda s: s.decode_ns(R1_ON_H200, 9, 16) / s.decode_ns(R1_ON_H200, 9, 9),
     }
+
+
+def _decode_capture_s(simulator: Simulator, sizes: tuple[int, ...]) -> float:
+    """Small steps fuse more than large ones."""
+    small = tuple(size for size in sizes if size <= SUMMED_ROWS)
+    summed = replace(R1_DECODE, fusions="norms and sums")
+    parts = ((summed, small), (R1_DECODE, sizes[len(small) :]))
+    return sum(simulator.capture(one, FULL, part).capture_s for one, part in parts)
 
 
 def _bucket_of(tokens: int, sizes: tuple[int, ...]) -> float:

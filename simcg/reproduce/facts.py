@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from simcg.backend import BREAKABLE, EAGER, FULL, TC_PIECEWISE
 from simcg.hardware.catalog import load_profile
-from simcg.model.catalog import load_architecture
 from simcg.reproduce.cases import GPT_OSS, R1_DECODE, V32_DECODE
 from simcg.reproduce.outcome import Reproduction
 from simcg.reproduce.simulator import TTFT_LENGTHS, Simulator
@@ -109,12 +108,7 @@ def _kv_lost(simulator: Simulator) -> Fact:
     shares, sizes = [], []
     for deployment in (R1_DECODE, V32_DECODE):
         graphs = simulator.graph_bytes(deployment, LARGE_LADDER)
-        profile, architecture = (
-            load_profile(deployment.hardware),
-            load_architecture(deployment.model),
-        )
-        if deployment.dtype is not None:
-            architecture = architecture.with_weights(deployment.dtype)
+        profile, architecture = load_profile(deployment.hardware), deployment.architecture
         usable = MEMORY_FRACTION * profile.gpu.memory_bytes.value
         shares.append(100 * graphs / (usable - architecture.weight_bytes(deployment.tp)))
         sizes.append(graphs / LARGE_LADDER / (1 << 20))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -19,12 +20,15 @@ from simcg.des.memory.ladder import CaptureResult, StepLimits, ladder_capture
 from simcg.engines.sizes import sglang_prefill_sizes
 from simcg.hardware.catalog import load_profile
 from simcg.hardware.profile import HardwareProfile
+from simcg.model.architecture import Architecture
 from simcg.model.catalog import load_architecture
 from simcg.model.forward import forward_pass
 from simcg.model.ops import Dtype, ForwardPass
 from simcg.model.parts import Phase
+from simcg.model.weights import WeightDtypes
 from simcg.reproduce.parameters import Parameters, with_parameters
 from simcg.reproduce.sparse_host import sparse_dispatch, with_sparse_kernel
+from simcg.reproduce.tensorrt_llm import fused
 
 TTFT_LENGTHS = (64, 128, 256, 512, 1024, 2048)
 """Prompt tokens of the published TTFTs: a 32 times range, each a bucket of the default ladder."""
@@ -41,7 +45,9 @@ DECODE_KEYS = 1024
 class Deployment:
     """A model on so many ranks of a machine, and which of its forwards.
 
-    ``dtype`` None: weights as its checkpoint has them.
+    ``dtype`` None: weights as its checkpoint has them; nvfp4: attention stays 16 bit, as in
+    NVIDIA's 4-bit checkpoints of expert models. ``fusions``: TensorRT-LLM's, without or with those
+    of the experts' sums; "" are SGLang's.
     """
 
     model: str
@@ -49,6 +55,17 @@ class Deployment:
     hardware: str = "gb300"
     dtype: Dtype | None = None
     phase: Phase = "prefill"
+    fusions: Literal["", "norms", "norms and sums"] = ""
+
+    @property
+    def architecture(self) -> Architecture:
+        """The model with its weights as deployed."""
+        architecture = load_architecture(self.model)
+        if self.dtype is None:
+            return architecture
+        if self.dtype == "nvfp4":
+            return replace(architecture, weights=WeightDtypes("bf16", "nvfp4", "nvfp4"))
+        return architecture.with_weights(self.dtype)
 
     @property
     def outside_graphs(self) -> Deployment:
@@ -72,12 +89,10 @@ class Capture:
 @cache
 def forward_of(deployment: Deployment) -> ForwardPass:
     """The forward of one rank."""
-    return forward_pass(
-        load_architecture(deployment.model),
-        tp=deployment.tp,
-        dtype=deployment.dtype,
-        phase=deployment.phase,
-    )
+    forward = forward_pass(deployment.architecture, tp=deployment.tp, phase=deployment.phase)
+    if not deployment.fusions:
+        return forward
+    return fused(forward, sums=deployment.fusions == "norms and sums")
 
 
 @cache
