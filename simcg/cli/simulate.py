@@ -127,12 +127,10 @@ def _simulated(
 
 
 def _write(path: Path, log: list[LoggedStep], config: ServerConfig) -> None:
-    from simcg.report.serving import add_serving  # noqa: PLC0415  # only here
-    from simcg.report.timeline import Timeline, write_timeline  # noqa: PLC0415
+    from simcg.report.serving_timeline import serving_timeline  # noqa: PLC0415  # only here
+    from simcg.report.timeline import write_timeline  # noqa: PLC0415
 
-    timeline = Timeline()
-    add_serving(timeline, log, config.block_tokens)
-    write_timeline(path, timeline)
+    write_timeline(path, serving_timeline(config, log))
 
 
 def _arrivals(scenario: Scenario, options: dict[str, Any]) -> Arrivals:

@@ -1,8 +1,7 @@
-"""A simulated server in tables, as JSON values and on a timeline."""
+"""A simulated server in tables and as JSON values."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,14 +9,11 @@ from rich.table import Table
 
 from simcg.cost.startup import Startup
 from simcg.des.serving.config import ServerConfig
-from simcg.des.serving.lines import TICK_BITS
 from simcg.des.serving.memory import KvBudget
 from simcg.des.serving.overload import Overload
 from simcg.des.serving.result import Padding, ServingResult
-from simcg.des.serving.server import LoggedStep
 from simcg.des.serving.statistics import Interval, batch_means, batch_quantiles
 from simcg.report.tables import Row, plain_table
-from simcg.report.timeline import Timeline
 from simcg.report.units import count, percent, seconds, size
 
 FIGURES = (
@@ -149,23 +145,6 @@ def serving_json(report: ServingReport) -> dict[str, Any]:
         "startup_ns": report.startup.ns + report.decode_startup.ns,
         "provenance": report.result.provenance,
     }
-
-
-def add_serving(timeline: Timeline, log: Sequence[LoggedStep], block_tokens: int) -> None:
-    """Runs of steps as spans, and counters of the queue, running requests and the KV cache."""
-    for one in log:
-        kind = "decode" if not one.tokens else "mixed" if one.decodes else "prefill"
-        times = f" x {one.steps}" if one.steps > 1 else ""
-        start = one.start_ticks >> TICK_BITS
-        lasts = ((one.start_ticks + one.ticks) >> TICK_BITS) - start
-        args = {
-            "steps": one.steps, "prefill tokens": one.tokens, "prefills": one.requests,
-            "decodes": one.decodes, "keys": one.keys,
-        }  # fmt: skip
-        timeline.span("server", "steps", f"{kind}{times}", start, lasts, args)
-        timeline.counter("server", "waiting requests", start, one.waiting)
-        timeline.counter("server", "decoding requests", start, one.decodes)
-        timeline.counter("server", "KV cache (tokens)", start, one.kv_blocks * block_tokens)
 
 
 def _reasons(padding: Padding) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from simcg.backend import FULL
-from simcg.cost.memory import ladder_memory
 from simcg.cost.table import ReplayModel
+from simcg.des.memory.pool import ladder_memory
 from simcg.des.serving.clock import Captured
 from simcg.errors import Finding, InputError, require
 from simcg.model.activations import peak_activation_bytes

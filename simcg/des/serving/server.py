@@ -50,7 +50,10 @@ class Columns(NamedTuple):
 
 
 class LoggedStep(NamedTuple):
-    """A run of equal steps: when, what, and the queue and KV blocks that it left behind."""
+    """A run of equal steps: when, what, and the queue and KV blocks that it left behind.
+
+    ``keys``: of its decodes, once it is over; ``pairs``: of its prefill.
+    """
 
     start_ticks: int
     ticks: int
@@ -61,6 +64,7 @@ class LoggedStep(NamedTuple):
     keys: int
     waiting: int
     kv_blocks: int
+    pairs: int
 
 
 class _Waiting(NamedTuple):
@@ -253,7 +257,7 @@ class Server:
             self._advance(1, decodes, end)
         ended = self._take(chosen, chunks)
         if self.log is not None:
-            self._note(ticks, 1, tokens, len(chosen), decodes)
+            self._note(ticks, 1, tokens, len(chosen), decodes, pairs)
         if decodes:
             self._leave(end)
         for one in ended:
@@ -323,7 +327,7 @@ class Server:
             self.tally.gaps.add_run(first + growth, growth, steps - 1, decodes)
             self.last_end = end
         if self.log is not None:
-            self._note(ticks, steps, 0, 0, decodes)
+            self._note(ticks, steps, 0, 0, decodes, 0)
         self._leave(end)
         return ticks
 
@@ -413,9 +417,22 @@ class Server:
             self.progress(self.finished)
             self.mark = min(self.mark, self.finished + max(1, self.count // 100))
 
-    def _note(self, ticks: int, steps: int, tokens: int, requests: int, decodes: int) -> None:
+    def _note(  # noqa: PLR0913, PLR0917 - what a step is
+        self, ticks: int, steps: int, tokens: int, requests: int, decodes: int, pairs: int
+    ) -> None:
         if self.log is not None:
             waiting = self.arrived - self.head + len(self.preempted)
             used = self.limits.kv_blocks - self.free
-            row = (self.now, ticks, steps, tokens, requests, decodes, self.keys, waiting, used)
+            row = (
+                self.now,
+                ticks,
+                steps,
+                tokens,
+                requests,
+                decodes,
+                self.keys,
+                waiting,
+                used,
+                pairs,
+            )
             self.log.append(LoggedStep(*row))
