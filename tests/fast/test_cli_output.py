@@ -34,8 +34,8 @@ SETTINGS = [
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working directory, with the files that examples name."""
-    rows = [f"{i * 0.2:.1f},{50 + 37 * i % 900}" for i in range(60)]
-    (tmp_path / "trace.csv").write_text("\n".join(["arrival_s,input_tokens", *rows]))
+    rows = [f"{i * 0.2:.1f},{50 + 37 * i % 900},{20 + i}" for i in range(60)]
+    (tmp_path / "trace.csv").write_text("\n".join(["arrival_s,input_tokens,output_tokens", *rows]))
     (tmp_path / "benchmarks").symlink_to(Path(__file__).parents[2] / "benchmarks")
     monkeypatch.chdir(tmp_path)
     return tmp_path
