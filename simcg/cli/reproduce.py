@@ -73,6 +73,9 @@ def _print_rows(result: Reproduction, wanted: tuple[str, ...]) -> None:
     if any(o.note for o in chosen):
         out.print()
         out.print(tables.notes_table(chosen))
+    if any(o.changed for o in chosen):
+        out.print()
+        out.print(tables.changes_table(chosen))
 
 
 def _print_all(result: Reproduction) -> None:
@@ -86,6 +89,7 @@ def _print_all(result: Reproduction) -> None:
         ("Fitted", tables.outcome_table(fitted)),
         ("Predicted", tables.outcome_table(predicted)),
         ("Why predictions miss", tables.notes_table(missed)),
+        ("Changed after the first comparison", tables.changes_table(predicted)),
         ("Fitted parameters", tables.parameter_table(result.fit)),
         ("d log prediction / d log parameter", tables.sensitivity_table(predicted)),
         ("Shape", tables.facts_table(facts(result))),

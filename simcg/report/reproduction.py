@@ -89,12 +89,21 @@ def quantity(bound: Bound, value: float) -> str:
 
 def notes_table(outcomes: Iterable[Outcome]) -> Table:
     """The outcomes that have a note, those with the same note together, and the note."""
+    return _told("why", ((outcome, outcome.note) for outcome in outcomes))
+
+
+def changes_table(outcomes: Iterable[Outcome]) -> Table:
+    """The outcomes whose model was changed after the first comparison, and the change."""
+    return _told("first error, and change", ((outcome, outcome.changed) for outcome in outcomes))
+
+
+def _told(what: str, texts: Iterable[tuple[Outcome, str]]) -> Table:
     ids: dict[str, list[str]] = {}
-    for outcome in outcomes:
-        if outcome.note:
+    for outcome, text in texts:
+        if text:
             error = "" if outcome.error is None else f" ({signed(outcome.error)})"
-            ids.setdefault(outcome.note, []).append(outcome.published.id + error)
-    table = _text_table(("values", "why"), (0, 1))
+            ids.setdefault(text, []).append(outcome.published.id + error)
+    table = _text_table(("values", what), (0, 1))
     table.columns[0].max_width = 30
     for note, names in ids.items():
         table.add_row(", ".join(names), note)
@@ -170,6 +179,7 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
         "relative_error": outcome.error,
         "sensitivity": dict(outcome.sensitivity),
         "note": outcome.note,
+        "changed": outcome.changed,
     }
 
 

@@ -146,29 +146,3 @@ def _bucket_of(tokens: int, sizes: tuple[int, ...]) -> float:
     ladder = Ladder.of(sizes)
     chosen = dispatch(ladder, AdmissionRule(), np.array([tokens]), np.array([1]))
     return float(ladder.sizes[int(chosen[0])])
-
-
-NOT_SIMULATED: dict[str, str] = {
-    "D": "no architecture of an image model is built in, and the sampling steps are not stated",
-    "K3": "the hardware is not stated, and time and memory of a graph depend on host and driver",
-    "K4": "the list of captured sizes is not stated, only its top",
-    "K6": "types of weights, lengths of requests, memory fraction and parallelism are not stated; "
-    "padding alone saves nothing where a closed loop keeps the batch at a bucket",
-    "K7": "memory fraction and type of weights are not stated: see its order under Shape",
-}
-"""Why a value, or all values that begin so, have no simulation."""
-
-CAUSES: dict[str, str] = {
-    "R4": "the shares of eager and breakable steps do not fit together: C3 puts an eager run of "
-    "GLM-5.2 at 0.26 s, of which 1.60 would leave 0.14 s under graphs, 1.8 ms a break; the "
-    "breaks counted here (5 kernels, 14 where the layer has an indexer) cost 1.1 ms. Sparse "
-    "attention's own padding, copies and index transforms differ by kernel back end and are not "
-    "counted. Eager prompts up to 2,048 tokens may also run dense attention instead",
-    "C4-compile": "compile time goes with kernels here, and with traced calls in truth: latent "
-    "attention has more views, splits and casts for each kernel than grouped-query attention",
-    "C4-capture": "as C4-compile: code compiled by the eager compiler issues every traced call",
-    "K1": "op counts are those of SGLang and vLLM; TensorRT-LLM fuses more (an expert layer is one "
-    "call, all-reduce, norm and quantisation another), so that it issues and records less",
-    "K2": "as K1: fewer nodes; and another driver's exec memory, which M1 fits for one machine",
-}
-"""Why values that begin so are missed by more than the median target."""

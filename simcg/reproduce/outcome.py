@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
-from simcg.reproduce.cases import CAUSES, FITTED, INPUTS, NOT_SIMULATED, Simulation, cases
+from simcg.reproduce.cases import FITTED, INPUTS, Simulation, cases
 from simcg.reproduce.fit import Fit, fit
 from simcg.reproduce.parameters import BOUNDS, Parameters
 from simcg.reproduce.published import Published, published_rows
+from simcg.reproduce.reasons import CAUSES, CHANGED, NOT_SIMULATED
 from simcg.reproduce.simulator import Simulator
 
 Kind = Literal["fitted", "predicted", "draft", "input", "not simulated"]
@@ -31,6 +32,7 @@ class Outcome:
 
     ``sensitivity``: d log simulated / d log parameter by parameter, where noticeable.
     ``note``: why the value is missed by more than the median target, or why it is not simulated.
+    ``changed``: what was changed in the model after the first comparison with the value.
     """
 
     published: Published
@@ -39,6 +41,7 @@ class Outcome:
     error: float | None = None
     sensitivity: tuple[tuple[str, float], ...] = ()
     note: str = ""
+    changed: str = ""
 
     @property
     def rests_on(self) -> tuple[str, ...]:
@@ -97,6 +100,7 @@ def _outcome(row: Published, simulation: Simulation | None, parameters: Paramete
         error=error,
         sensitivity=_sensitivity(simulation, parameters, value),
         note=reason(row.id, CAUSES) if abs(error) > PREDICTED_MEDIAN_LIMIT else "",
+        changed=CHANGED.get(row.id, ""),
     )
 
 

@@ -28,7 +28,7 @@ from simcg.model.ops import (
     Tensor,
     weight_bytes,
 )
-from simcg.model.parts import Delta, Indexer, Latent
+from simcg.model.parts import Delta, Indexer, Latent, Phase
 from tests.model_configs import DEEPSEEK, HYBRID, SPARSE
 
 
@@ -294,3 +294,39 @@ def test_parts_are_checked_where_they_are_made() -> None:
         architecture_named("qwen3-8b").need_latent()
     with pytest.raises(InputError, match=r"key heads of linear attention"):
         architecture_named("qwen3.5-397b-a17b").check_tp(32)
+
+
+@pytest.mark.parametrize("phase", ["short_prefill", "dense_prefill"])
+@pytest.mark.parametrize("name", ["deepseek-r1", "gpt-oss-120b", "qwen3.5-397b-a17b"])
+def test_short_prompts_change_nothing_where_attention_is_not_sparse(
+    name: str, phase: Phase
+) -> None:
+    arch = architecture_named(name)
+    assert forward_pass(arch, tp=2, phase=phase) == forward_pass(arch, tp=2)
+
+
+def ops_of(layer: Iterable[Op]) -> list[tuple[str, object, int]]:
+    return [(op.name, op.shape, op.kernels) for op in layer if not op.name.startswith("index_")]
+
+
+@pytest.mark.parametrize("name", ["glm-5.2", "deepseek-v3.2"])
+def test_short_prompts_outside_graphs_run_as_the_same_model_without_sparsity(name: str) -> None:
+    """But for the keys that indexers cache, by kernels of which the whole indexer runs each."""
+    arch = architecture_named(name)
+    kinds = tuple(replace(kind, mixer="latent") for kind in arch.layer_kinds)
+    plain = forward_pass(replace(arch, layer_kinds=kinds, indexer=None), tp=4)
+    dense = forward_pass(arch, tp=4, phase="dense_prefill")
+    assert [ops_of(layer) for layer in dense.layers] == [ops_of(layer) for layer in plain.layers]
+    indexing = {op.name for op in forward_pass(arch, tp=4).ops if op.name.startswith("index_")}
+    assert {op.name for op in dense.ops if op.name.startswith("index_")} < indexing
+
+
+@pytest.mark.parametrize("name", ["glm-5.2", "deepseek-v3.2"])
+def test_short_prompts_in_graphs_score_nothing_and_attend_as_long_ones_do(name: str) -> None:
+    """All keys are chosen: no product of scores, and less memory at the breaks."""
+    arch = architecture_named(name)
+    short, long = (forward_pass(arch, tp=4, phase=p) for p in ("short_prefill", "prefill"))
+    assert [ops_of(layer) for layer in short.layers] == [ops_of(layer) for layer in long.layers]
+    assert not any(isinstance(op.shape, IndexLogits) for op in short.ops)
+    assert len(break_runs(short)) == len(break_runs(long)) == arch.layers
+    assert break_peak_bytes(short, 2048) < break_peak_bytes(long, 2048)
