@@ -144,6 +144,19 @@ def spread_experts(curves: Iterable[Curve], keys: set[CurveKey]) -> list[Curve]:
     return out
 
 
+def fastest_experts(curves: Iterable[Curve]) -> list[Curve]:
+    """The faster curve of each layer: recipes take TensorRT-LLM's own kernels on Blackwell, which
+    SGLang's table has through FlashInfer, where TensorRT-LLM's table timed others.
+    """
+    best: dict[CurveKey, Curve] = {}
+    for curve in curves:
+        if curve.key.op == "experts":
+            known = best.setdefault(curve.key, curve)
+            if curve.ns[0] < known.ns[0]:
+                best[curve.key] = curve
+    return list(best.values())
+
+
 def renamed(table: Table, name: str, *columns: str) -> Table:
     """The table with its types called ``name``, so that the same reader takes it."""
     wide = np.full(len(table), name)
@@ -169,6 +182,8 @@ def reduced(source: Source, system: str, framework: str) -> HardwareProfile:
     for name in order:
         found += small_caches(source, system, name, keys)
     found += spread_experts(found, keys)
+    if framework == "trtllm" and system in BLACKWELL:
+        found = [*fastest_experts(found), *found]
     for curve in found:
         if curve.key in keys or msgspec.structs.replace(curve.key, weights="bf16") in keys:
             curves.setdefault(curve.key, curve)

@@ -2,34 +2,56 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from rich.table import Table
 
+from simcg.cli.deployments import print_runs, print_silicon
 from simcg.cli.options import json_option
 from simcg.cli.show import console, print_json, stages
+from simcg.errors import require
 
 if TYPE_CHECKING:
     from simcg.reproduce.outcome import Reproduction
 
+SECTIONS = ("published", "silicon", "vllm-runs")
+
 
 @click.command("reproduce")
-@click.argument("section", type=click.Choice(["published"]), default="published")
+@click.argument("section", type=click.Choice(SECTIONS), default="published")
 @click.option("--row", metavar="ID", help="One published value, or a group of them such as M2.")
+@click.option(
+    "--results",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="silicon: keep results in this file, and go on from those that it holds.",
+)
 @json_option
-def command(section: str, row: str | None, as_json: bool) -> None:
+def command(section: str, row: str | None, results: Path | None, as_json: bool) -> None:
     """Published results beside simulated ones: errors, parameters and their leverage.
 
-    A handful of host and memory costs is fitted to seven published values; all others are
-    predictions. The exit code is 0 whether or not the targets are met: the last line says which.
+    published: a handful of host and memory costs is fitted to seven values; all others are
+    predictions. silicon: 2,754 measured deployments, predicted from kernel tables, minutes.
+    vllm-runs: two recorded runs, request by request. The exit code is 0 whether or not the targets are met: the last line says which.
 
     \b
     Example:
       simcg reproduce
       simcg reproduce --row M2
+      simcg reproduce silicon
+      simcg reproduce vllm-runs
     """
-    del section  # others will follow
+    if section != "published":
+        require(row is None, "--row", "", row, "only with the published values")
+    if section != "silicon":
+        require(results is None, "--results", "", str(results), "only with silicon")
+    if section == "silicon":
+        print_silicon(results, as_json=as_json)
+        return
+    if section == "vllm-runs":
+        print_runs(as_json=as_json)
+        return
     from simcg.reproduce.outcome import reproduce  # noqa: PLC0415  # only here
     from simcg.reproduce.published import matching, published_rows  # noqa: PLC0415
 

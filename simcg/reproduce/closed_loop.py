@@ -1,4 +1,4 @@
-"""A benchmark client keeps so many requests in flight: when does each get its tokens?
+"""A server under a benchmark: when does each request get its tokens?
 
 All running requests decode together, so a count of decode steps says how far each is, and a run
 of steps in which nothing can happen is one addition.
@@ -39,12 +39,13 @@ class Latencies:
 class ClosedLoop:
     """One run; ``run`` returns its latencies.
 
-    ``prompt``, ``output``: tokens of each request, in the order they are sent. ``think_ns``: from
-    a request's last token to the arrival of the client's next one.
+    ``prompt``, ``output``: tokens of each request, in the order they are sent. ``arrival_ns``: of
+    the first ones, ascending; every other is sent when one ends. ``think_ns``: from a request's
+    last token to the arrival of the client's next one.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - what a run is made of
-        self, prices: StepPrices, recipe: Recipe, prompt: Ints, output: Ints, concurrency: int,
+        self, prices: StepPrices, recipe: Recipe, prompt: Ints, output: Ints, arrival_ns: Ints,
         kv_tokens: int, think_ns: int = 0,
     ) -> None:  # fmt: skip
         longest = int((prompt + output).max())
@@ -54,8 +55,8 @@ class ClosedLoop:
         self.prices, self.recipe, self.kv_tokens = prices, recipe, kv_tokens
         self.prompt, self.output, self.think_ns = prompt.tolist(), output.tolist(), think_ns
         self.count = len(self.prompt)
-        self.sent = min(concurrency, self.count)
-        self.coming = [(0, index) for index in range(self.sent)]
+        self.sent = min(len(arrival_ns), self.count)
+        self.coming = [(at, index) for index, at in enumerate(arrival_ns[: self.sent].tolist())]
         self.waiting: deque[int] = deque()
         self.prefilling: list[int] = []
         self.running: dict[int, int] = {}  # request to the round it ends at, oldest first
@@ -63,6 +64,7 @@ class ClosedLoop:
         self.arrival, self.first, self.end, self.done, self.made = (
             [0] * self.count for _ in range(5)
         )
+        self.arrival[: self.sent] = arrival_ns[: self.sent].tolist()
         self.now = self.decided = self.round = self.keys = self.held = self.finished = 0
         self.waits = self.since_look = 0
         self.full = False  # what waits first does not fit until a request ends

@@ -7,6 +7,7 @@ from functools import cache
 from importlib.resources import files
 
 import msgspec
+import numpy as np
 
 from simcg.engines.sizes import sglang_decode_sizes, tensorrt_llm_decode_sizes, vllm_sizes
 from simcg.errors import Finding, InputError
@@ -113,7 +114,7 @@ def run_point(point: Point, overheads: Overheads, seed: int = 0) -> Latencies:
         replace(recipe, running=min(recipe.running, point.concurrency)),
         drawn_lengths(point.isl, recipe.shortest, count, seed),
         drawn_lengths(point.osl, recipe.shortest, count, seed + 1),
-        point.concurrency,
+        np.zeros(point.concurrency, dtype=np.int64),
         capacity,
         round(overheads.think_ns),
     )

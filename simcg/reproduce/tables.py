@@ -48,8 +48,14 @@ class StepTables:
 
     @cached_property
     def decode_parts(self) -> tuple[Floats, Floats]:
-        """Dense ops and experts of steps of decodes alone, over ``rows``."""
-        return _parts(self.decode, self.profile, self.rows)
+        """Dense ops and experts of steps of decodes alone, over ``rows``.
+
+        All three engines run the shared expert of a decode step on a second stream, or as one more
+        routed expert: the shorter of the two parts costs nothing.
+        """
+        dense, experts = _parts(self.decode, self.profile, self.rows)
+        shared = _shared(self.decode, self.profile, self.rows)
+        return dense - np.minimum(shared, experts), experts
 
     def at(self, parts: tuple[Floats, Floats], rows: int) -> tuple[float, float]:
         """Both parts at that many rows."""
@@ -83,10 +89,10 @@ class StepTables:
             ns = cost.times(Work(m, zeros, m, zeros, m, at)).device_ns
             ns = ns - cost.times(Work(m, zeros, m, zeros, zeros, zeros)).device_ns
             self._decode_attention[decodes] = (at.tolist(), ns.astype(np.float64).tolist())
-        at, ns = self._decode_attention[decodes]
-        j = min(max(bisect_right(at, keys), 1), len(at) - 1)
-        share = (keys - at[j - 1]) / (at[j] - at[j - 1])
-        return float(ns[j - 1] + (ns[j] - ns[j - 1]) * share)
+        known, times = self._decode_attention[decodes]
+        j = min(max(bisect_right(known, keys), 1), len(known) - 1)
+        share = (keys - known[j - 1]) / (known[j] - known[j - 1])
+        return times[j - 1] + (times[j] - times[j - 1]) * share
 
     @cached_property
     def host_ns(self) -> dict[str, int]:
@@ -138,6 +144,20 @@ def _parts(forward: ForwardPass, profile: HardwareProfile, rows: Ints) -> tuple[
         if distinct[index].part_of is not None:
             experts += count * times.of(distinct[index]).ns
     return whole - experts, experts
+
+
+def _shared(forward: ForwardPass, profile: HardwareProfile, rows: Ints) -> Floats:
+    """GPU time of the shared expert with its gaps."""
+    zeros = np.zeros_like(rows)
+    times = OpTimes(profile, Work(rows, zeros, rows, zeros, zeros, zeros))
+    gap = profile.gaps.node.value
+    distinct, order = forward.numbered
+    out = np.zeros(len(rows))
+    for index, count in Counter(order).items():
+        op = distinct[index]
+        if op.name.startswith("shared_"):
+            out += count * (times.of(op).ns + gap * op.kernels)
+    return out
 
 
 def _kernels(forward: ForwardPass) -> int:
