@@ -111,7 +111,7 @@ def memory_cell(of: Predictor, backend: BackendName, compiler: Compiler) -> Memo
     return MemoryCell(
         model=MODEL, backend=backend, compiler=compiler, buckets=SIZES, slots=0,
         before=Bytes(0, 0, 1 << 30), after=Bytes(0, 0, (1 << 30) + took),
-        pool=of.pool_bytes(max(SIZES)), eager_peak=of.eager_peak_bytes(max(SIZES)), nodes=10,
+        pool=of.pool_bytes(backend, SIZES), eager_peak=of.eager_peak_bytes(max(SIZES)), nodes=10,
     )  # fmt: skip
 
 

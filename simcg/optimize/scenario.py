@@ -9,8 +9,9 @@ import numpy as np
 
 from simcg.arrays import Bools
 from simcg.cost.kernels import Kernels
-from simcg.cost.memory import graph_bytes, pool_curve
+from simcg.cost.memory import graph_bytes
 from simcg.cost.table import ReplayModel
+from simcg.des.memory.pool import pool_curve
 from simcg.engines import Engine
 from simcg.engines.engine import PLAIN_DEPLOYMENT, Deployment
 from simcg.errors import InputError, SimcgError, require
@@ -176,7 +177,7 @@ def _max_buckets(scenario: Scenario, required: tuple[int, ...]) -> int:
 def _within_memory(
     scenario: Scenario, buckets: int, required: tuple[int, ...], tops: Bools, requests: int
 ) -> tuple[int, ...]:
-    """The largest top whose pool fits beside the graphs of k buckets, for k = 0..buckets."""
+    """The largest top up to which all pools fit beside the graphs of k buckets, k = 0..buckets."""
     limit, model = scenario.limits.memory_bytes, scenario.model
     if limit is None:
         return ()
@@ -184,7 +185,8 @@ def _within_memory(
     possible = possible[possible >= max(required, default=1)]
     fewest = max(1, len(required))
 
-    _, pools = pool_curve(possible, requests, model)  # a larger ceiling never has a smaller pool
+    most = limit - graph_bytes(fewest, model)
+    pools = pool_curve(possible, requests, model, most)
     need = int(pools[0]) + graph_bytes(fewest, model)
     if need > limit and (required or buckets > 0):
         least = f"at least {need} bytes, for a ceiling of {possible[0]} and {fewest} graphs"

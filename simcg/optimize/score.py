@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from simcg.arrays import Ints
-from simcg.cost.memory import LadderMemory, ladder_memory
 from simcg.cost.startup import Startup, startup
 from simcg.cost.table import ReplayModel, exact_step_ns
+from simcg.des.memory.pool import LadderMemory, ladder_memory
 from simcg.ladder import EAGER_INDEX, AdmissionRule, Ladder, dispatch
 from simcg.workload.steps import Steps
 

@@ -191,10 +191,11 @@ class _Model:
         top, predictor = max(cell.buckets), self.predictor
         backend = _backend(cell.backend, cell.compiler)
         took = cell.after.device - cell.before.device
+        ladder = cell.backend, cell.buckets, max(1, cell.slots)
         rows: list[tuple[Kind, int, int]] = [
-            ("graph pool", predictor.pool_bytes(top), cell.pool),
+            ("graph pool", predictor.pool_bytes(*ladder), cell.pool),
             ("eager peak", predictor.eager_peak_bytes(top), cell.eager_peak),
-            ("graph memory", predictor.device_bytes(cell.backend, cell.buckets), took),
+            ("graph memory", predictor.device_bytes(*ladder), took),
         ]
         label = f"{len(cell.buckets)} graphs up to {top}"
         return [

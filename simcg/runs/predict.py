@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,10 +10,11 @@ import numpy as np
 from simcg.arrays import Ints
 from simcg.backend import EAGER, backend_named
 from simcg.cost.kernels import Kernels, Work
-from simcg.cost.memory import graph_bytes, in_segments, with_headroom
+from simcg.cost.memory import graph_bytes
 from simcg.cost.startup import Startup, startup
 from simcg.cost.step import OpTimes
 from simcg.cost.table import ReplayModel
+from simcg.des.memory.pool import seeded_pool_bytes
 from simcg.hardware.profile import HardwareProfile
 from simcg.model.activations import peak_activation_bytes
 from simcg.model.architecture import Architecture
@@ -95,16 +95,15 @@ class Predictor:
         """The most activations alive at once in one eager step."""
         return peak_activation_bytes(self.forward, tokens)
 
-    def pool_bytes(self, ceiling: int) -> int:
-        """The graphs' pool: the largest bucket's activations with headroom, in segments."""
-        peak = np.array([self.eager_peak_bytes(ceiling)], dtype=np.int64)
-        return int(in_segments(with_headroom(peak))[0])
+    def pool_bytes(self, backend: str, buckets: tuple[int, ...], requests: int = 1) -> int:
+        """The graphs' pool as the measurements capture: it starts as one block."""
+        return seeded_pool_bytes(self.forward, backend_named(backend), buckets, requests)
 
-    def device_bytes(self, backend: str, buckets: Sequence[int]) -> int:
+    def device_bytes(self, backend: str, buckets: tuple[int, ...], requests: int = 1) -> int:
         """Graph memory of a ladder beside the first graph's context: the pool and the graphs."""
         context = round(self.profile.memory.first_graph_bytes.value)
         graphs = graph_bytes(len(buckets), self.model(backend)) - context
-        return self.pool_bytes(max(buckets)) + graphs
+        return self.pool_bytes(backend, buckets, requests) + graphs
 
     def unmeasured(self) -> tuple[str, ...]:
         """The dense ops of this model whose size the profile has no curve for."""

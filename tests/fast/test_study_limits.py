@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simcg.cost.memory import ladder_memory, pool_bytes
 from simcg.cost.startup import startup
+from simcg.des.memory.pool import ladder_memory, pool_bytes, pool_curve
 from simcg.errors import SimcgError
 from simcg.hardware.catalog import load_profile
 from simcg.optimize.evaluate import ladder_cost
@@ -262,11 +262,20 @@ def test_rate_needs_times() -> None:
 
 
 @pytest.mark.parametrize("server", [{}, {"model": "gpt-oss-120b", "hardware": "gb300", "tp": 4}])
-def test_pools_grow_with_the_ceiling(server: dict[str, Any]) -> None:
-    """A larger ceiling never has a smaller pool: the memory limit searches by halves."""
+def test_the_curve_of_pools_is_the_most_so_far(server: dict[str, Any]) -> None:
+    """A larger ceiling may have a smaller pool, so a limit admits the tops below the first too
+    large: the curve never falls, and it ends with that one.
+    """
     scenario = scenario_of(steps_of(MIXED), max_chunk=4096, **server)
-    pools = [pool_bytes(top, 3, scenario.model)[1] for top in range(1, 4097, 41)]
-    assert pools == sorted(pools)
+    tops = np.arange(1, 4097, 41)
+    pools = np.array([pool_bytes(top, 3, scenario.model)[1] for top in tops.tolist()])
+    assert (np.diff(pools) < 0).any()
+    highest = np.maximum.accumulate(pools)
+    assert np.array_equal(pool_curve(tops, 3, scenario.model, int(pools.max())), highest)
+    half = int(pools.max()) // 2
+    ended = pool_curve(tops, 3, scenario.model, half)
+    assert np.array_equal(ended, highest[: len(ended)])
+    assert ended[-2] <= half < ended[-1]
 
 
 def test_memory_limit_leaves_the_tops_that_fit() -> None:

@@ -123,7 +123,7 @@ TRACE_MUTANTS = {
     ),
     "the first block on another stream": ("GRAPHS, MAIN_STREAM + 1))", "GRAPHS, MAIN_STREAM))"),
     "warm-ups in the pool": ("GRAPHS if recording and held.in_pool", "GRAPHS if held.in_pool"),
-    "one warm-up": ("for _ in range(WARM_UPS):", "for _ in range(1):"),
+    "one warm-up": ("for _ in range(self.plan.warm_ups):", "for _ in range(1):"),
     "always largest first": ('reverse=plan.order == "largest first"', "reverse=True"),
     "one stream": ("MAIN_STREAM + 1 + number % plan.streams", "MAIN_STREAM + 1"),
     "every bucket at the ceiling": (

@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 
 import simcg.optimize.explain  # noqa: F401  # and with it all of MODULES
-from simcg.cost.memory import graph_bytes, ladder_memory, pool_bytes
+from simcg.cost.memory import graph_bytes
 from simcg.cost.table import cost_table, exact_step_ns
+from simcg.des.memory.pool import ladder_memory, pool_bytes
 from simcg.errors import SimcgError
 from simcg.ladder import Ladder
 from simcg.optimize.build import engine_problem
@@ -284,7 +285,7 @@ def limits_hold(result: Study) -> str | None:
 
 
 def ceilings_fit_the_memory(result: Study) -> str | None:
-    """Under a memory limit each number of graphs has the largest ceiling that fits beside it."""
+    """Under a memory limit each number of graphs has the largest ceiling up to which all fit."""
     limit, model = result.scenario.limits.memory_bytes, result.scenario.model
     if limit is None:
         return None
@@ -294,7 +295,8 @@ def ceilings_fit_the_memory(result: Study) -> str | None:
     pools = {top: pool_bytes(top, rows, model)[1] for top in tops}
     for count in range(1, len(result.curve_ns)):
         room = limit - graph_bytes(count, model)
-        largest = max((top for top, pool in pools.items() if pool <= room), default=0)
+        too_large = next((i for i, top in enumerate(tops) if pools[top] > room), len(tops))
+        largest = tops[too_large - 1] if too_large else 0
         if problem.largest_top(count) != largest:
             return "another ceiling for so many graphs"
     return None

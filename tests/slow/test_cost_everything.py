@@ -7,10 +7,10 @@ import pytest
 
 from simcg.backend import BACKENDS, EAGER
 from simcg.cost.kernels import Kernels
-from simcg.cost.memory import ladder_memory
 from simcg.cost.startup import startup
 from simcg.cost.step import OpTimes, StepCost
 from simcg.cost.table import ReplayModel
+from simcg.des.memory.pool import ladder_memory
 from simcg.errors import InputError
 from simcg.hardware.catalog import load_profile, profile_names
 from simcg.model.architecture import Architecture

@@ -67,6 +67,15 @@ def play(trace: Trace, allocator: Allocator | None = None) -> Played:
     )
 
 
+def played_out(trace: Trace) -> Allocator:
+    """A fresh allocator after all events."""
+    memory = Allocator()
+    placements: list[Placement] = []
+    for event in trace.events:
+        _apply(event, memory, placements)
+    return memory
+
+
 def _apply(event: Event, memory: Allocator, placements: list[Placement]) -> None:
     match event.kind:
         case "allocate":

@@ -61,7 +61,7 @@ class CapturePlan:
     of the ceiling's rows for all buckets, outside the pool, or a tensor in the pool for each.
     ``streams``: buckets are captured on so many streams in turn.  ``seeded``: the pool starts as
     one free block of POOL_HEADROOM times the largest bucket's activations, as ``real_gpu`` does;
-    engines start with none.
+    engines start with none.  ``warm_ups``: eager runs of a bucket before its capture.
     """
 
     order: Literal["largest first", "smallest first"] = "largest first"
@@ -69,6 +69,7 @@ class CapturePlan:
     outputs: Literal["shared", "own"] = "shared"
     streams: int = 1
     seeded: bool = False
+    warm_ups: int = WARM_UPS
 
     def __post_init__(self) -> None:
         require(self.streams >= 1, "CapturePlan", "streams", self.streams, "an integer >= 1")
@@ -210,7 +211,7 @@ class _Tracer:
 
     def bucket(self, script: ForwardScript, tokens: int, stream: int) -> None:
         """Warm-ups and the recording of one bucket."""
-        for _ in range(WARM_UPS):
+        for _ in range(self.plan.warm_ups):
             self._run(script, tokens, stream, recording=False)
         self.events.append(Event("release_cached"))
         self._ends("warm-up", tokens)
