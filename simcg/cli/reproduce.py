@@ -33,7 +33,8 @@ def command(section: str, row: str | None, results: Path | None, as_json: bool) 
 
     published: a handful of host and memory costs is fitted to seven values; all others are
     predictions. silicon: 2,754 measured deployments, predicted from kernel tables, minutes.
-    vllm-runs: two recorded runs, request by request. The exit code is 0 whether or not the targets are met: the last line says which.
+    vllm-runs: two recorded runs, request by request. The exit code is 0 whether or not the targets
+    are met: the last line says which.
 
     \b
     Example:
