@@ -19,6 +19,7 @@ SUMMED_ROWS = 128
 """The most tokens of a step that the fused sum takes (MoEAllReduce.max_token)."""
 NORMS = ("input_norm", "post_attention_norm", "final_norm")
 BESIDE_QUERIES = ("rotary", "kv_write")
+AFTER_PRODUCT = ("activation", "experts_down_quantize")
 SUMS = ("moe_combine", "shared_add")
 
 
@@ -38,16 +39,25 @@ def fused(forward: ForwardPass, sums: bool) -> ForwardPass:
 
 
 def _layer(layer: tuple[Op, ...], sums: bool) -> tuple[Op, ...]:
-    gone = NORMS + BESIDE_QUERIES + (SUMS if sums else ())
+    """The layer with its fused ops in the place of the last that they are made of."""
     inner = [op for op in layer if op.part_of is not None]
-    quantized = tuple(op for op in inner if op.name == "experts_down_quantize")
+    written = tuple(t for op in inner if op.name == "experts_down_quantize" for t in op.writes)
+    takes = {"query_concat": BESIDE_QUERIES, "mlp_all_reduce": SUMS if sums else ()}
+    gone = {*NORMS, *BESIDE_QUERIES, *takes["mlp_all_reduce"]}
     ops = []
     for op in layer:
-        if op.name in gone or op in quantized or (op.name == "activation" and op in inner):
+        if op.name in gone or (op in inner and op.name in AFTER_PRODUCT):
             continue
         if op.name == "experts_gate_up":
-            written = tuple(tensor for one in quantized for tensor in one.writes)
             ops.append(replace(op, writes=(*op.writes, *written)))
         else:
-            ops.append(op)
+            read = (
+                name for one in layer if one.name in takes.get(op.name, ()) for name in one.reads
+            )
+            ops.append(_reading(op, (*op.reads, *read)))
     return tuple(ops)
+
+
+def _reading(op: Op, names: tuple[str, ...]) -> Op:
+    reads = tuple(dict.fromkeys(names))
+    return replace(op, reads=reads, holds=tuple(n for n in op.holds if n not in reads))

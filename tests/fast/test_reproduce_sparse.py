@@ -143,21 +143,24 @@ def test_fusions_leave_the_kernels_of_the_published_modules() -> None:
     """Thirteen modules of a decoded layer: 9 kernels of attention, a fused all-reduce, router,
     choice and its sort (4), shared expert (5), experts (3), and a fused sum; unfused sums are two
     more."""
-    for fusions, kernels in (("norms and sums", 9 + 1 + 4 + 5 + 3 + 1), ("norms", 25)):
-        forward = forward_of(replace(R1_DECODE, fusions=fusions))
+    summed = replace(R1_DECODE, fusions="norms and sums")
+    for deployment, kernels in ((summed, 9 + 1 + 4 + 5 + 3 + 1), (R1_DECODE, 25)):
+        forward = forward_of(deployment)
         assert sum(op.kernels for op in forward.layers[-1]) == kernels
+
+
+def products_and_sums(forward: ForwardPass) -> tuple[int, int]:
+    """Bytes of all matrices, and all-reduces."""
+    reduces = sum(isinstance(op.shape, AllReduce) for op in forward.ops)
+    return sum(weight_bytes(op.shape) for op in forward.ops), reduces
 
 
 def test_fusions_lose_no_product_no_tensor_and_no_all_reduce() -> None:
     plain = forward_of(replace(R1_DECODE, fusions=""))
-    for fusions in ("norms", "norms and sums"):
-        forward = forward_of(replace(R1_DECODE, fusions=fusions))
+    for deployment in (replace(R1_DECODE, fusions="norms and sums"), R1_DECODE):
+        forward = forward_of(deployment)
         assert lifetimes(forward)  # every tensor that is read was written
-        for count in (
-            lambda fp: sum(weight_bytes(op.shape) for op in fp.ops),
-            lambda fp: sum(isinstance(op.shape, AllReduce) for op in fp.ops),
-        ):
-            assert count(forward) == count(plain)
+        assert products_and_sums(forward) == products_and_sums(plain)
         assert sum(op.name == "input_norm" for op in forward.ops) == 1
 
 

@@ -1,9 +1,10 @@
-"""Wrong fits and wrong errors, each caught by a law that the right ones obey."""
+"""Wrong fits, errors and counts, each caught by a law that the right ones obey."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,8 +13,14 @@ import pytest
 
 import simcg.reproduce.fit
 import simcg.reproduce.published
+import simcg.reproduce.sparse_host
+import simcg.reproduce.tensorrt_llm
 from simcg.errors import SimcgError
+from simcg.hardware.catalog import load_profile
+from simcg.model.activations import lifetimes
+from simcg.reproduce.cases import GLM_SHORT, R1_DECODE
 from simcg.reproduce.parameters import BOUNDS, Parameters, start
+from simcg.reproduce.simulator import forward_of
 
 
 def made_up(values: Parameters, row: str) -> float:
@@ -79,10 +86,52 @@ def errors_obey(module: Any) -> bool:
     )
 
 
+def modules_obey(module: Any) -> bool:
+    """Dense modules take what was measured; of sparse ones all but attention, at the break."""
+    for forward, plain_ns, kernels in (
+        (forward_of(GLM_SHORT.outside_graphs), 1_023_750, 15),
+        (forward_of(GLM_SHORT), 583_650 * 13 / 14, 13),
+    ):
+        dispatch = module.sparse_dispatch(forward)
+        plain = next(one for one in forward.layers if all(op.name != "index_key" for op in one))
+        named = [(dispatch[op.name].value, op.kernels) for op in plain if op.name in dispatch]
+        keys = dispatch["index_key"].value + dispatch["index_write"].value
+        right = sum(number for _, number in named) == kernels
+        right &= abs(sum(ns * number for ns, number in named) - plain_ns) < 1
+        if not right or abs(keys - (1_684_250 - 1_023_750)) > 1:
+            return False
+    profile = load_profile("gb300")
+    changed = zip(profile.curves, module.with_sparse_kernel(profile).curves, strict=True)
+    return {old.key.op for old, new in changed if old != new} == {"sparse_attention"}
+
+
+def fusions_obey(module: Any) -> bool:
+    """16 kernels of a dense layer, 25 of one with experts, 23 with fused sums; no tensor lost."""
+    plain = forward_of(replace(R1_DECODE, fusions=""))
+    for sums, kernels in ((False, 25), (True, 23)):
+        forward = module.fused(plain, sums)
+        counts = [sum(op.kernels for op in forward.layers[i]) for i in (0, -1)]
+        norms = sum(op.name == "input_norm" for op in forward.ops)
+        try:
+            unread = [one for one in lifetimes(forward) if one.last_read == one.written]
+        except SimcgError:
+            return False
+        if counts != [16, kernels] or norms != 1 or len(unread) != 1:
+            return False
+    return True
+
+
 Law = Callable[[Any], bool]
-FIT, PUBLISHED = "fit", "published"
-MODULES = {FIT: simcg.reproduce.fit, PUBLISHED: simcg.reproduce.published}
-LAWS: dict[str, Law] = {FIT: fit_obeys, PUBLISHED: errors_obey}
+FIT, PUBLISHED, SPARSE, FUSED = "fit", "published", "sparse_host", "tensorrt_llm"
+MODULES = {
+    FIT: simcg.reproduce.fit,
+    PUBLISHED: simcg.reproduce.published,
+    SPARSE: simcg.reproduce.sparse_host,
+    FUSED: simcg.reproduce.tensorrt_llm,
+}
+LAWS: dict[str, Law] = {
+    FIT: fit_obeys, PUBLISHED: errors_obey, SPARSE: modules_obey, FUSED: fusions_obey
+}  # fmt: skip
 
 MUTANTS = {
     "bounds forgotten": (FIT, "np.clip(x + move / 2**halving, 0, 1)", "x + move / 2**halving"),
@@ -107,6 +156,22 @@ MUTANTS = {
     "ranges as their lower end": (PUBLISHED, "min(max(simulated, low), high)", "low"),
     "one digit is exact": (PUBLISHED, "if len(digits) == 1:", "if len(digits) == 0:"),
     "a whole digit off": (PUBLISHED, "low / int(digits) / 2", "low / int(digits)"),
+    "attention at a break counted twice": (SPARSE, 'if dense or op.name != "attention"', "if True"),
+    "keys as dear as their module": (SPARSE, "(DENSE_WITH_KEYS_NS - DENSE_NS)", "DENSE_NS"),
+    "sparse as dear as dense": (SPARSE, "(DENSE_NS if dense else SPARSE_NS)", "DENSE_NS"),
+    "all kernels scaled": (SPARSE, 'if c.key.op == "sparse_attention" else c', "if True else c"),
+    "a module without its last product": (SPARSE, 'names.index("o") + 1', 'names.index("o")'),
+    "a module with the norm before it": (SPARSE, "layer[1 :", "layer[0 :"),
+    "sums always fused": (FUSED, "SUMS if sums else ()", "SUMS"),
+    "what a fused product writes is lost": (FUSED, "(*op.writes, *written)", "op.writes"),
+    "the first norm is lost": (FUSED, "head=(*forward.head, first)", "head=forward.head"),
+    "dense layers lose their activation": (
+        FUSED,
+        "(op in inner and op.name in AFTER_PRODUCT)",
+        "op.name in AFTER_PRODUCT",
+    ),
+    "what is taken over is not read": (FUSED, "(*op.reads, *read)", "op.reads"),
+    "the cache is filled apart": (FUSED, '("rotary", "kv_write")', '("rotary",)'),
 }  # fmt: skip
 
 
