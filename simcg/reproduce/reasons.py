@@ -22,7 +22,9 @@ CAUSES: dict[str, str] = {
     "C4-compile": "compile time goes with kernels here, and with traced calls in truth: latent "
     "attention has more views, splits and casts for each kernel than grouped-query attention",
     "C4-capture": "as C4-compile: code compiled by the eager compiler issues every traced call",
-    "K1": "dispatch is that of SGLang on GB300, and a large step may run unfused all-reduces",
+    "K1": "dispatch is that of SGLang on GB300; kernels are dispatched one by one, where an expert "
+    "layer is one call, which would give less, and large all-reduces may run unfused, which would "
+    "give more",
     "K2": "exec memory is that of another driver and engine, which M1 fits for one machine",
 }
 """Why values that begin so are missed by more than the median target."""
@@ -30,11 +32,13 @@ CAUSES: dict[str, str] = {
 SHORT_PROMPTS = (
     "prompts and captured shapes of up to 2,048 tokens run as SGLang's public source does (dense "
     "attention in eager steps, all keys chosen in graphs), their attention modules take the host "
-    "time measured on GB300, and the sparse kernel is the default one for an FP8 cache"
+    "time measured on GB300, and the sparse kernel is the default one for an FP8 cache "
+    "(which is assumed)"
 )
 FUSIONS = (
     "TensorRT-LLM's fusions from its public tech blog 1 and source, and attention in 16 bits as in "
-    "NVIDIA's 4-bit checkpoint, instead of SGLang's ops and 4 bits throughout"
+    "NVIDIA's 4-bit checkpoint, instead of SGLang's ops and 4 bits throughout (chosen with the "
+    "values in view)"
 )
 CHANGED: dict[str, str] = {
     "R4": f"+33.6 % at first; then {SHORT_PROMPTS}. Before that last change of kernel it stood at "
@@ -48,4 +52,5 @@ CHANGED: dict[str, str] = {
     "K2": "+54.4 % at first; as K1-23",
 }
 """What was changed in the model after the first comparison, and the error then. Every change
-rests on sources that do not know the value; none of them is a parameter."""
+rests on sources that do not know the value, and none is a parameter; but they were chosen with the
+values in view."""
