@@ -184,8 +184,7 @@ def _within_memory(
     possible = np.flatnonzero(tops)
     possible = possible[possible >= max(required, default=1)]
     fewest = max(1, len(required))
-
-    most = limit - graph_bytes(fewest, model)
+    most = limit - graph_bytes(1, model)
     pools = pool_curve(possible, requests, model, most)
     need = int(pools[0]) + graph_bytes(fewest, model)
     if need > limit and (required or buckets > 0):
