@@ -30,7 +30,7 @@ from simcg.reproduce.predict import predict
 from simcg.reproduce.silicon import claimed_points
 
 OUT = Path(__file__).parent.parent / "simcg" / "reproduce" / "data" / "server_costs.json"
-START = ServerCosts(0.0, 10.0, 5.0, 1.0, 1.2, 1.0, 2.0, 3.0)
+START = ServerCosts(0.0, 10.0, 6.0, 1.0, 1.1, 1.0, 2.0, 4.0)
 STEPS = {
     "kernel_ns": 500.0,
     "request_ms": 8.0,

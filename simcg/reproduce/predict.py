@@ -83,7 +83,7 @@ def kv_tokens(arch: Architecture, profile: HardwareProfile, recipe: Recipe, tp: 
 
 
 @cache
-def _tables(
+def tables_of(
     model: tuple[str, str], tp: int, system: str, framework: str, kv_bytes: int
 ) -> StepTables:
     """Kept, as many points share them. ``model``: as ``stored_architecture`` takes it."""
@@ -106,7 +106,7 @@ def run_point(point: Point, overheads: Overheads, seed: int = 0) -> Latencies:
     """Simulate the point's benchmark. Raises ``InputError`` where the deployment cannot be."""
     recipe = recipe_of(point)
     model = (point.model, point.precision)
-    tables = _tables(model, point.tp, point.system, point.framework, recipe.kv_bytes)
+    tables = tables_of(model, point.tp, point.system, point.framework, recipe.kv_bytes)
     capacity = kv_tokens(stored_architecture(*model), tables.profile, recipe, point.tp)
     count = recipe.prompts * point.concurrency
     loop = ClosedLoop(
