@@ -82,8 +82,8 @@ def command(as_json: bool, timeline: Path | None, **options: Any) -> None:
     source = TrafficSource.taken_from(options)
     with stages() as notify:
         scenario = scenario_from(source, options, Limits())
-        arrivals = _arrivals(scenario, options)
-        config, budget = _server(scenario, options)
+        arrivals = arrivals_from(scenario, options)
+        config, budget = server_from(scenario, options)
         notify("pricing steps")
         clock = config.clock()
         if config.policy.edges:
@@ -133,7 +133,7 @@ def _write(path: Path, log: list[LoggedStep], config: ServerConfig) -> None:
     write_timeline(path, serving_timeline(config, log))
 
 
-def _arrivals(scenario: Scenario, options: dict[str, Any]) -> Arrivals:
+def arrivals_from(scenario: Scenario, options: dict[str, Any]) -> Arrivals:
     """Traffic and the process by which it arrives."""
     traffic = scenario.traffic
     if not isinstance(traffic, Requests):
@@ -154,7 +154,8 @@ def _arrivals(scenario: Scenario, options: dict[str, Any]) -> Arrivals:
     return Arrivals(traffic, process, options["num_prompts"], options["output_tokens"])
 
 
-def _server(scenario: Scenario, options: dict[str, Any]) -> tuple[ServerConfig, KvBudget]:
+def server_from(scenario: Scenario, options: dict[str, Any]) -> tuple[ServerConfig, KvBudget]:
+    """The server that the options describe, and where its memory goes."""
     arch = load_architecture(options["model"])
     if options["dtype"] is not None:
         arch = arch.with_weights(options["dtype"])

@@ -1,0 +1,196 @@
+"""``simcg sweep``: many configurations of ``simcg simulate``, side by side."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from simcg.cli.child import check_output
+from simcg.cli.setting import TrafficSource, one_of, scenario_from
+from simcg.cli.show import console, print_json
+from simcg.cli.simulate import arrivals_from, server_from
+from simcg.cli.simulate import command as simulate_command
+from simcg.des.serving import simulate
+from simcg.des.serving.overload import overload
+from simcg.errors import InputError, SimcgError, require
+from simcg.optimize.scenario import Limits
+from simcg.sweep.grid import Point, combined, grid, points_in
+from simcg.sweep.store import Record, Store
+from simcg.sweep.workers import over_dask, over_processes
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+OUTPUTS = ("as_json", "timeline")
+"""Parameters of simulate that say what to print, not what to run."""
+BEST, DEFAULT = "best", "default"
+SHOWN = ("mean_ttft_ms", "p99_ttft_ms", "mean_tpot_ms", "request_throughput", "utilisation")
+
+
+@click.command("sweep", context_settings={"ignore_unknown_options": True})
+@click.option("--vary", multiple=True, metavar="NAME=VALUE,...", help="An option of simcg simulate "
+              "and the values to try; repeat it for a grid. A ladder may also be default or best, "
+              "the one that is optimal for the traffic; write its sizes with spaces.")  # fmt: skip
+@click.option("--configs", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+              help="Configurations, one a line: JSON objects, or CSV with a header.")  # fmt: skip
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+              help="Append results as JSON lines; again with the same sweep, it goes on where the "
+              "file ends.")  # fmt: skip
+@click.option("--jobs", type=click.IntRange(1), default=os.cpu_count() or 1,
+              help="Processes.  [default: one a core]")  # fmt: skip
+@click.option("--dask", metavar="ADDRESS", help="Scheduler of a Dask cluster, instead of --jobs.")
+@click.option("--sort", default="p99_ttft_ms", show_default=True, metavar="FIGURE",
+              help="Best first by this figure.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
+@click.argument("options", nargs=-1, type=click.UNPROCESSED)
+def command(  # noqa: PLR0917 - one a flag
+    vary: tuple[str, ...],
+    configs: Path | None,
+    out: Path | None,
+    jobs: int,
+    dask: str | None,
+    sort: str,
+    as_json: bool,
+    options: tuple[str, ...],
+) -> None:
+    """Simulate a grid or a file of configurations; OPTIONS of simcg simulate hold for all.
+
+    \b
+    Examples:
+      simcg sweep --vary request-rate=1,2,4 --vary ladder=default,best --out runs.jsonl
+      simcg sweep trace.csv --vary max-chunk=2048,8192 --vary policy=mixed,bucket-edge-mixed
+    """
+    rows: list[Point] = [{}] if configs is None else points_in(configs)
+    require(configs is not None or bool(vary), "--vary", "", vary, "at least one, or --configs")
+    points = combined(rows, grid(vary), str(configs))
+    keys = [key_of(options, point) for point in points]
+    twice = next((key for n, key in enumerate(keys) if key in keys[:n]), None)
+    require(twice is None, "sweep", "", twice, "configurations that differ")
+    records: list[Record] = []
+    store = None
+    if out is not None:
+        check_output("--out", out)
+        store = Store(out, keys)
+        records = store.records
+    left = keys[len(records) :]
+    results = over_processes(run_key, left, jobs) if dask is None else over_dask(
+        run_key, left, dask
+    )  # fmt: skip
+    with _progress(len(keys), len(records)) as advance:
+        for record in results:
+            if store is None:
+                records.append(record)
+            else:
+                store.append(record)
+            check_sort(sort, record)
+            advance()
+    order = _sorted(records, sort)
+    if as_json:
+        print_json([records[n] for n in order])
+        return
+    console().print(_table(points, records, order, sort))
+
+
+def key_of(options: tuple[str, ...], point: Point) -> Record:
+    """Every parameter of ``simcg simulate`` for one configuration, checked by its own rules."""
+    names = {text[2:]: param for param in simulate_command.params for text in param.opts
+             if text.startswith("--") and param.name not in OUTPUTS}  # fmt: skip
+    words = list(options)
+    for name, value in point.items():
+        if name not in names:
+            raise InputError("sweep", "", name, one_of(name, tuple(names)))
+        words += [f"--{name}", value]
+    params = simulate_command.make_context("simcg sweep", words).params
+    for name in OUTPUTS:
+        flag = "--" + name.removeprefix("as_")
+        require(not params[name], "sweep", "", flag, "it before the first option of simulate"
+                if name == "as_json" else "simcg simulate for a timeline")  # fmt: skip
+    return {name: value for name, value in params.items() if name not in OUTPUTS}
+
+
+def run_key(key: Record) -> Record:
+    """Simulate one configuration; what its user got wrong becomes its record's ``error``."""
+    try:
+        return {"key": key, "figures": _figures(dict(key))}
+    except SimcgError as error:
+        return {"key": key, "error": str(error)}
+
+
+def _figures(options: dict[str, Any]) -> dict[str, Any]:
+    scenario = scenario_from(TrafficSource.taken_from(options), options, Limits())
+    if options["ladder"] == BEST:
+        from simcg.optimize.study import study  # noqa: PLC0415  # only here
+
+        options["ladder"] = " ".join(map(str, study(scenario).answer.score.ladder.sizes)) or "none"
+    elif options["ladder"] == DEFAULT:
+        options["ladder"] = None
+    arrivals = arrivals_from(scenario, options)
+    config, _ = server_from(scenario, options)
+    clock, seed = config.clock(), options["seed"]
+    if config.policy.edges:
+        config = config.priced(clock)
+    result = simulate(config, arrivals, seed, clock=clock)
+    over = overload(config, arrivals, result, seed=seed, clock=clock)
+    return {
+        **result.summary(),
+        "graphs": len(config.ladder),
+        "kv_tokens": config.kv_tokens,
+        "capacity_per_s": None if over is None else over.capacity_per_s,
+    }
+
+
+def check_sort(figure: str, record: Record) -> None:
+    """Raise ``InputError`` if the record has figures, but not this one."""
+    names = tuple(record.get("figures", (figure,)))
+    require(figure in names, "--sort", "", figure, one_of(figure, names))
+
+
+def _sorted(records: list[Record], figure: str) -> list[int]:
+    """Indices of records, best first: the least, of throughputs the most; errors at the end."""
+    known = [n for n, record in enumerate(records) if "figures" in record]
+    for n in known:
+        check_sort(figure, records[n])
+    sign = -1 if "throughput" in figure else 1
+    known.sort(key=lambda n: (sign * (records[n]["figures"][figure] or 0), n))
+    return known + [n for n, record in enumerate(records) if "figures" not in record]
+
+
+def _table(points: list[Point], records: list[Record], order: list[int], sort: str) -> Table:
+    from simcg.report.tables import plain_table  # noqa: PLC0415  # JSON does not need it
+
+    names = list(dict.fromkeys(name for point in points for name in point))
+    shown = [sort, *(name for name in SHOWN if name != sort)]
+    rows = []
+    for n in order:
+        figures, values = records[n].get("figures"), [points[n].get(k, "") for k in names]
+        if figures is None:
+            cells = [_short(records[n]["error"], 40), *[""] * (len(shown) - 1)]
+        else:
+            cells = [f"{figures[k]:.2f}" for k in shown]
+        over = figures is not None and figures["capacity_per_s"] is not None
+        rows.append((*(_short(v, 16) for v in values), *cells, "diverges" if over else ""))
+    return plain_table((*names, *(name.replace("_", " ") for name in shown), ""), rows)
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
+@contextmanager
+def _progress(total: int, done: int) -> Iterator[Any]:
+    """A bar where standard error is a terminal."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield lambda: None
+        return
+    from rich.console import Console  # noqa: PLC0415  # only here
+    from rich.progress import Progress  # noqa: PLC0415
+
+    with Progress(console=Console(stderr=True), transient=True) as rich:
+        task = rich.add_task("configurations", total=total, completed=done)
+        yield lambda: rich.advance(task)

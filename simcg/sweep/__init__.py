@@ -1,0 +1,1 @@
+"""Sweeps: many configurations of one command, over processes, resumable."""

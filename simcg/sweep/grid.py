@@ -1,0 +1,68 @@
+"""The configurations of a sweep: option names to values, from words or from a file."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from simcg.errors import Finding, InputError, require
+
+Point = dict[str, str]
+"""Long option name without dashes, to its value as a user types it."""
+MOST_POINTS = 100_000
+
+
+def grid(varied: Sequence[str]) -> list[Point]:
+    """Every combination of ``NAME=VALUE,VALUE,...``; the last name changes fastest."""
+    axes: dict[str, list[str]] = {}
+    for text in varied:
+        name, _, values = text.partition("=")
+        name, words = name.strip(), [word.strip() for word in values.split(",")]
+        require(bool(name) and all(words), "--vary", "", text, "NAME=VALUE,VALUE,...")
+        require(name not in axes, "--vary", "", text, f"{name} once")
+        require(len(set(words)) == len(words), "--vary", name, values, "different values")
+        axes[name] = words
+    return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+
+
+def points_in(path: Path) -> list[Point]:
+    """One configuration a row of a CSV file with a header, or a line of JSON objects."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError("--configs", "", str(path), f"a readable text file ({error})") from None
+    lines = [(n, line) for n, line in enumerate(text.splitlines(), 1) if line.strip()]
+    require(bool(lines), str(path), "", Finding("no configuration"), "one a line")
+    if lines[0][1].lstrip().startswith("{"):
+        return [_json_point(str(path), n, line) for n, line in lines]
+    reader = csv.reader(line for _, line in lines)
+    names = next(reader)
+    require(all(names), str(path), "line 1", names, "a name for each column")
+    rows = list(reader)
+    require(bool(rows), str(path), "", Finding("a header alone"), "rows below it")
+    for (n, _), row in zip(lines[1:], rows, strict=False):
+        require(len(row) == len(names), str(path), f"line {n}", row, f"{len(names)} values")
+    return [{k: v for k, v in zip(names, row, strict=True) if v} for row in rows]
+
+
+def combined(rows: Sequence[Point], varied: Sequence[Point], source: str) -> list[Point]:
+    """Each row with each combination; ``InputError`` where both say the same option."""
+    for name in set().union(*rows) & set().union(*varied):
+        raise InputError("--vary", "", name, f"an option that {source} does not have")
+    points = [row | point for row in rows for point in varied]
+    require(len(points) <= MOST_POINTS, "sweep", "configurations", len(points),
+            f"at most {MOST_POINTS}")  # fmt: skip
+    return points
+
+
+def _json_point(source: str, number: int, line: str) -> Point:
+    try:
+        found = msgspec.json.decode(line, type=dict[str, str | int | float])
+    except msgspec.DecodeError:
+        expected = "a JSON object of options with a text or a number each"
+        raise InputError(source, f"line {number}", line, expected) from None
+    return {name: str(value) for name, value in found.items()}
