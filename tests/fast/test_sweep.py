@@ -1,0 +1,147 @@
+"""Laws of sweeps: the same bytes on any processes, after any interruption; refusals in a line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from simcg.errors import InputError
+from simcg.sweep.grid import combined, grid, points_in
+from simcg.sweep.store import Store
+from tests.studies import Ran, run_cli
+
+SMALL = ("--requests", "60", "--max-chunk", "512", "--workload", "sharegpt")
+GRID = ("--vary", "request-rate=2,8", "--vary", "ladder=default,best,64 512")
+
+
+def sweep(*args: str) -> Ran:
+    return run_cli("sweep", *GRID, *args, *SMALL)
+
+
+def test_two_processes_write_the_bytes_of_one(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    first, second = sweep("--jobs", "1", "--out", str(one)), sweep("--jobs", "2", "--out", str(two))
+    assert first.code == second.code == 0, second.err
+    assert one.read_bytes() == two.read_bytes()
+    assert first.out == second.out
+    assert len(one.read_bytes().splitlines()) == 6
+
+
+@pytest.mark.parametrize("kept", [0, 1, 400, -3, -400])
+def test_a_sweep_resumed_after_any_byte_equals_a_fresh_one(tmp_path: Path, kept: int) -> None:
+    fresh, resumed = tmp_path / "fresh", tmp_path / "resumed"
+    done = sweep("--jobs", "1", "--out", str(fresh))
+    resumed.write_bytes(fresh.read_bytes()[:kept])
+    again = sweep("--jobs", "1", "--out", str(resumed))
+    assert (again.code, again.out) == (0, done.out)
+    assert resumed.read_bytes() == fresh.read_bytes()
+
+
+def test_what_is_there_is_not_run_again(tmp_path: Path) -> None:
+    """A figure changed in the file stays: its configuration is skipped."""
+    out = tmp_path / "out"
+    sweep("--jobs", "1", "--out", str(out))
+    first, *rest = out.read_text().splitlines(keepends=True)
+    changed = json.loads(first)
+    changed["figures"]["p99_ttft_ms"] = 123456.0
+    out.write_text(json.dumps(changed) + "\n" + "".join(rest))
+    assert "123456.00" in sweep("--jobs", "1", "--out", str(out)).out
+
+
+def test_a_sweep_gives_what_simulate_gives() -> None:
+    args = (*SMALL, "--seed", "3", "--request-rate", "4", "--json")
+    alone = json.loads(run_cli("simulate", *args).out)
+    ran = run_cli("sweep", "--vary", "request-rate=4", "--json", *SMALL, "--seed", "3")
+    figures = json.loads(ran.out)[0]["figures"]
+    assert {name: alone[name] for name in figures if name in alone} == {
+        name: value for name, value in figures.items() if name in alone
+    }
+    assert len(figures) > 20
+
+
+def test_a_configuration_that_fails_is_a_record_and_not_the_end(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    ran = run_cli("sweep", "--vary", "tp=1,2", "--out", str(out), "--jobs", "1", *SMALL,
+                  "--model", "gpt-oss-120b", "--memory-fraction", "0.4")  # fmt: skip
+    assert ran.code == 0, ran.err
+    records = [json.loads(line) for line in out.read_text().splitlines()]
+    assert "memory of a rank" in records[0]["error"]
+    assert records[1]["figures"]["p99_ttft_ms"] > 0
+    assert "memory" in ran.out
+
+
+def test_overload_is_said() -> None:
+    ran = run_cli("sweep", "--vary", "request-rate=500", *SMALL, "--requests", "300")
+    assert ran.code == 0
+    assert "diverges" in ran.out
+
+
+def test_the_best_comes_first_and_throughput_is_best_high() -> None:
+    ran = sweep("--json", "--jobs", "1", "--sort", "request_throughput")
+    found = [record["figures"]["request_throughput"] for record in json.loads(ran.out)]
+    assert found == sorted(found, reverse=True)
+    assert found[0] > found[-1]
+
+
+@pytest.mark.parametrize(
+    ("args", "word"),
+    [
+        (("--vary", "rat=1"), "did you mean rate"),
+        (("--vary", "request-rate="), "NAME=VALUE"),
+        (("--vary", "request-rate"), "NAME=VALUE"),
+        (("--vary", "seed=1", "--vary", "seed=2"), "once"),
+        (("--vary", "seed=1,1"), "different"),
+        (("--vary", "seed=one"), "not a valid integer"),
+        (("--vary", "timeline=x"), "one of"),
+        (("--vary", "seed=1", "--frob", "2"), "--frob"),
+        (("--vary", "seed=1", "--sort", "p98"), "one of"),
+        (("--vary", "seed=1", "--out", "/no/such/folder/f"), "folder that exists"),
+        (("--configs", "/no/such/file"), "readable"),
+        (("--vary", "seed=1", "--dask", "nowhere"), "running scheduler"),
+        ((), "at least one"),
+    ],
+)
+def test_a_bad_sweep_is_one_line(args: tuple[str, ...], word: str) -> None:
+    ran = run_cli("sweep", *args, "--jobs", "1", *SMALL)
+    assert ran.code == 2
+    assert word in ran.err
+    assert ran.err.count("\n") == 1
+    assert not ran.out
+
+
+def test_the_file_of_another_sweep_is_refused_and_left_alone(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    sweep("--jobs", "1", "--out", str(out))
+    before = out.read_bytes()
+    ran = run_cli("sweep", "--vary", "seed=4,5", "--out", str(out), *SMALL)
+    assert ran.code == 2
+    assert "this sweep's configuration" in ran.err
+    assert out.read_bytes() == before
+    out.write_text("notes\n")
+    assert run_cli("sweep", "--vary", "seed=4,5", "--out", str(out), *SMALL).code == 2
+    assert out.read_text() == "notes\n"
+
+
+def test_a_store_holds_the_first_configurations_only(tmp_path: Path) -> None:
+    store = Store(tmp_path / "s", [{"seed": 1}, {"seed": 2}])
+    store.append({"key": {"seed": 1}, "figures": {}})
+    assert len(Store(tmp_path / "s", [{"seed": 1}]).records) == 1
+    with pytest.raises(InputError, match="another"):
+        Store(tmp_path / "s", [{"seed": 2}, {"seed": 1}])
+
+
+def test_files_and_words_give_the_same_points(tmp_path: Path) -> None:
+    lines, table = tmp_path / "a.jsonl", tmp_path / "a.csv"
+    lines.write_text('{"seed": 1, "rate": 0.5}\n\n{"seed": 2}\n')
+    table.write_text("seed,rate\n1,0.5\n2,\n")
+    assert points_in(lines) == points_in(table) == [{"seed": "1", "rate": "0.5"}, {"seed": "2"}]
+    crossed = combined(points_in(table), grid(["tp=1,2"]), "a.csv")
+    assert [point["tp"] for point in crossed] == ["1", "2", "1", "2"]
+    with pytest.raises(InputError, match="seed"):
+        combined(points_in(table), grid(["seed=1"]), "a.csv")
+    for bad in ("seed\n", "", "{\n", '{"seed": []}\n', "seed,rate\n1\n"):
+        table.write_text(bad)
+        with pytest.raises(InputError):
+            points_in(table)

@@ -1,0 +1,34 @@
+"""Sweeps on a local Dask cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.studies import run_cli
+
+distributed = pytest.importorskip("distributed")
+
+ARGS = ("--vary", "request-rate=2,8", "--vary", "ladder=default,64 512",
+        "--requests", "60", "--max-chunk", "512", "--workload", "sharegpt")  # fmt: skip
+
+
+def test_a_cluster_writes_the_bytes_of_one_process(tmp_path: Path) -> None:
+    one, cluster_out = tmp_path / "one", tmp_path / "cluster"
+    assert run_cli("sweep", "--jobs", "1", "--out", str(one), *ARGS).code == 0
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None,
+        protocol="tcp", host="127.0.0.1",
+    ) as cluster:  # fmt: skip
+        address = cluster.scheduler_address
+        ran = run_cli("sweep", "--dask", address, "--out", str(cluster_out), *ARGS)
+    assert ran.code == 0, ran.err
+    assert cluster_out.read_bytes() == one.read_bytes()
+
+
+def test_a_scheduler_that_is_not_there_is_one_line() -> None:
+    ran = run_cli("sweep", "--dask", "tcp://127.0.0.1:9", *ARGS)
+    assert ran.code == 2
+    assert "running scheduler" in ran.err
+    assert ran.err.count("\n") == 1
