@@ -10,8 +10,13 @@ import click
 from simcg.cli.options import Seconds, Size, Sizes, json_option, server_options, traffic_options
 from simcg.cli.setting import TrafficSource, scenario_from
 from simcg.cli.show import console, print_json, stages
+from simcg.des.serving.policy import POLICIES
+from simcg.errors import require
+from simcg.model.catalog import load_architecture
 from simcg.optimize.scenario import Limits
 from simcg.optimize.study import Study, study
+
+STEP_TIME = "step-time"
 
 
 @click.command("optimize")
@@ -29,6 +34,22 @@ from simcg.optimize.study import Study, study
               help="Longest start-up of the graphs.")  # fmt: skip
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="Write a picture (png, svg or pdf).")  # fmt: skip
+@click.option(
+    "--objective",
+    default=STEP_TIME,
+    show_default=True,
+    metavar="NAME",
+    help="step-time, proved optimal; or ttft-p99, ttft-mean: simulated under load.",
+)
+@click.option(
+    "--request-rate",
+    type=float,
+    metavar="R",
+    help="For ttft objectives: requests a "
+    "second that arrive at random instead of at the trace's times.",
+)
+@click.option("--policy", type=click.Choice(POLICIES), help="For ttft objectives: how steps are "
+              "filled.  [default: the engine's]")  # fmt: skip
 @click.option("--explain", is_flag=True, help="What each graph serves, and what it is worth.")
 @json_option
 def command(plot: Path | None, explain: bool, as_json: bool, **options: Any) -> None:
@@ -40,6 +61,7 @@ def command(plot: Path | None, explain: bool, as_json: bool, **options: Any) -> 
     Examples:
       simcg optimize --max-chunk 8192
       simcg optimize trace.csv --model gpt-oss-120b --hardware gb300 --tp 4 --plot ladder.png
+      simcg optimize --objective ttft-p99 --request-rate 6 --policy bucket-edge
     """
     limits = Limits(
         max_buckets=options.pop("buckets"),
@@ -50,6 +72,15 @@ def command(plot: Path | None, explain: bool, as_json: bool, **options: Any) -> 
         startup_ns=options.pop("max_startup"),
     )
     source = TrafficSource.taken_from(options)
+    load = {name: options.pop(name) for name in ("objective", "request_rate", "policy")}
+    if load["objective"] != STEP_TIME:
+        for flag, given in (("--plot", plot is not None), ("--explain", explain)):
+            require(not given, flag, "", load["objective"], f"--objective {STEP_TIME} beside it")
+        _under_load(source, options, limits, load, as_json=as_json)
+        return
+    for name in ("request_rate", "policy"):
+        flag = "--" + name.replace("_", "-")
+        require(load[name] is None, flag, "", load[name], "--objective ttft-p99 beside it")
     if plot is not None:
         from simcg.report.plots import check_picture, plot_study  # noqa: PLC0415  # slow import
 
@@ -65,6 +96,66 @@ def command(plot: Path | None, explain: bool, as_json: bool, **options: Any) -> 
         print_json(study_json(result))
         return
     _print(result, explain)
+
+
+def _under_load(
+    source: TrafficSource,
+    server: dict[str, Any],
+    limits: Limits,
+    load: dict[str, Any],
+    *,
+    as_json: bool,
+) -> None:
+    """Choose by what a simulated server gives its users, and print that."""
+    from simcg.cli.simulate import arrivals_from  # noqa: PLC0415  # slow imports, only here
+    from simcg.des.serving.setup import Wanted  # noqa: PLC0415
+    from simcg.optimize.under_load import Question, choose_under_load  # noqa: PLC0415
+    from simcg.report import under_load  # noqa: PLC0415
+
+    with stages() as notify:
+        scenario = scenario_from(source, server, limits)
+        no = dict.fromkeys(("burstiness", "concurrency", "num_prompts", "output_tokens"))
+        arrivals = arrivals_from(scenario, {**no, "request_rate": load["request_rate"]})
+        arch = load_architecture(server["model"])
+        wanted = Wanted(
+            arch=arch if server["dtype"] is None else arch.with_weights(server["dtype"]),
+            tp=server["tp"],
+            ladder=scenario.default_ladder,
+            policy=load["policy"],
+            max_running=server["max_num_seqs"],
+            max_requests=scenario.max_requests,
+        )
+        question = Question(scenario, arrivals, wanted, load["objective"])
+        choice = choose_under_load(question, notify)
+    if as_json:
+        print_json(under_load.choice_json(choice))
+        return
+    out = console()
+    model = scenario.model
+    policy = load["policy"] or "the engine's policy"
+    out.print(f"{model.forward.name} on {model.profile.name}, {scenario.engine.name} "
+              f"{scenario.engine.version}, backend {model.backend.name}, chunk "
+              f"{scenario.max_chunk}, {policy}")  # fmt: skip
+    out.print(f"{arrivals.requests.source}; {arrivals.process}", style="dim")
+    out.print()
+    first, *more = under_load.verdict(choice)
+    out.print(first, style="bold")
+    for line in more:
+        out.print(line)
+    out.print()
+    out.print(under_load.candidates_table(choice))
+    out.print()
+    out.print(under_load.rounds(choice), style="dim")
+    out.print(under_load.judged_on(choice), style="dim")
+    out.print()
+    name = f"{scenario.engine.name} {scenario.engine.version}"
+    graphs = len(choice.chosen.ladder)
+    out.print(f"flags of {name} for {choice.chosen.name}, {graphs} graphs:", style="bold")
+    click.echo(scenario.engine.flags(choice.chosen.ladder, model.backend))
+    if len(choice.fewest.ladder) < graphs:
+        fewer = len(choice.fewest.ladder)
+        out.print(f"flags for the fewest graphs about as good as the best, {fewer}:", style="bold")
+        click.echo(scenario.engine.flags(choice.fewest.ladder, model.backend))
 
 
 def _print(result: Study, with_buckets: bool) -> None:

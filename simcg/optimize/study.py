@@ -101,7 +101,7 @@ def study(scenario: Scenario, notify: Callable[[str], None] = lambda _: None) ->
     ladder = scenario.default_ladder
     for rounds in range(1, MOST_ROUNDS + 1):
         notify(f"round {rounds}: scheduling and solving")
-        solved = _solve(scenario, scheduled(scenario, ladder))
+        solved = solved_on(scenario, scheduled(scenario, ladder))
         before, ladder = ladder, solved.ladder
         if ladder == before or isinstance(scenario.traffic, Steps):
             return _judge(solved, rounds, settled=True)
@@ -129,7 +129,7 @@ def scheduled(scenario: Scenario, ladder: Ladder) -> Traffic:
 
 
 @dataclass(frozen=True, slots=True)
-class _Solved:
+class Solved:
     """One round: traffic, table, problem, solution, and how many buckets of it are taken."""
 
     scenario: Scenario
@@ -165,14 +165,14 @@ class _Solved:
         return Answer(scored, most, cost + self.posed.constant_ns, certificate.price_ns)
 
 
-def _solve(scenario: Scenario, traffic: Traffic) -> _Solved:
+def solved_on(scenario: Scenario, traffic: Traffic) -> Solved:
     """The exact frontier on this traffic, and how many buckets to take."""
     table = cost_table(traffic.counted, scenario.model, scenario.max_chunk)
     limits = choices(scenario, logits_rows(traffic.counted, scenario.model))
     posed = engine_problem(table, limits, scenario.engine.admission, scenario.model.slots)
     frontier = solve(posed.problem, limits.max_buckets)
     chosen, gap = _choose(scenario, frontier, posed)
-    return _Solved(scenario, traffic, table, limits, posed, frontier, chosen, gap)
+    return Solved(scenario, traffic, table, limits, posed, frontier, chosen, gap)
 
 
 def _choose(scenario: Scenario, frontier: Frontier, posed: Posed) -> tuple[int, float]:
@@ -206,7 +206,7 @@ def _choose(scenario: Scenario, frontier: Frontier, posed: Posed) -> tuple[int, 
     return min(k for k, c in costs.items() if c <= enough_ns), least_ns / best_ns - 1
 
 
-def _judge(solved: _Solved, rounds: int, settled: bool) -> Study:
+def _judge(solved: Solved, rounds: int, settled: bool) -> Study:
     """Score the ladders beside each other and check the certificates."""
     scenario, table, counted = solved.scenario, solved.table, solved.traffic.counted
     default = solved.score(scenario.default_ladder)
@@ -256,7 +256,7 @@ def _limit_ns(table: CostTable) -> float:
     return float(np.average(least, weights=table.steps.count))
 
 
-def _research(solved: _Solved) -> LadderScore:
+def _research(solved: Solved) -> LadderScore:
     """The best ladder of as many buckets for a runner that picks the cheaper way per size."""
     posed = research_problem(solved.table, solved.limits, solved.scenario.model.slots)
     sizes = solve(posed.problem, solved.chosen).best_ladder(solved.chosen)
@@ -264,7 +264,7 @@ def _research(solved: _Solved) -> LadderScore:
     return solved.score(ladder, cheaper_eager(posed.problem, sizes))
 
 
-def _holdout(solved: _Solved) -> float | None:
+def _holdout(solved: Solved) -> float | None:
     """Gain over the default, on the last part of the time, of a ladder chosen on the first."""
     scenario, timed = solved.scenario, solved.traffic.timed
     if timed.start_ns is None or timed.start_ns[0] == timed.start_ns[-1]:
