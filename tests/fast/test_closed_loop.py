@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,29 +19,7 @@ from simcg.des.serving.simulate import serve
 from simcg.errors import InputError
 from simcg.reproduce.closed_loop import ClosedLoop, Latencies
 from simcg.reproduce.recipe import Recipe
-
-ROOMY = 10**9
-PLAIN = Recipe(mixes=True, step_tokens=64, running=8, lag_steps=0)
-
-
-@dataclass
-class Priced:
-    """Prices that grow with what a step does, and a record of the steps with prefills."""
-
-    token_ns: int = 10
-    step_ns: int = 1000
-    key_ns: int = 0
-    mixed: list[tuple[int, int, int]] = field(default_factory=list)
-    most_keys: int = 0
-
-    def mixed_ns(self, tokens: int, pairs: int, decodes: int, keys: int) -> int:
-        self.mixed.append((tokens, pairs, decodes))
-        self.most_keys = max(self.most_keys, keys)
-        return self.step_ns + self.token_ns * (tokens + decodes) + self.key_ns * keys
-
-    def decode_ns(self, decodes: int, keys: int) -> int:
-        self.most_keys = max(self.most_keys, keys)
-        return self.step_ns + self.token_ns * decodes + self.key_ns * keys
+from tests.loops import PLAIN, ROOMY, Priced, drawn
 
 
 def run(  # noqa: PLR0913
@@ -60,11 +38,6 @@ def run(  # noqa: PLR0913
 
 def lengths(*values: int) -> Ints:
     return np.array(values, dtype=np.int64)
-
-
-def drawn(seed: int, count: int = 40) -> tuple[Ints, Ints]:
-    random = np.random.default_rng(seed)
-    return random.integers(1, 60, count), random.integers(1, 30, count)
 
 
 def test_one_client_waits_for_nobody() -> None:
