@@ -118,8 +118,8 @@ class Kernels:
             key = gemm_key(shape)
             curve = self._curve(key) if self._on_grid(key) else self._curves.get(key)
         elif isinstance(shape, GroupedGemm):
-            fused = None if op.part_of is None else self._fused(op.part_of)
-            curve = self._curves.get(grouped_key(shape)) if fused is None else fused
+            layer = None if op.part_of is None else self._curves.get(experts_key(op.part_of))
+            curve = layer or self._curves.get(grouped_key(shape))
         else:
             curve = None
         return () if curve is None else curve.x
@@ -136,6 +136,18 @@ class Kernels:
         else:
             time = self._decode_roofline(attention_of(key), rows, np.rint(x * y).astype(np.int64))
         return time.ns.astype(np.float64)
+
+    def stream_ns(self, op: Op, work: Work) -> Floats:
+        """What a product's operands take to move: no clock of the SMs makes it shorter.
+
+        0 of ops that are no products.
+        """
+        rows = work.rows if op.rows == "tokens" else work.requests
+        if isinstance(op.shape, Gemm):
+            return self._gemm_stream(op.shape, rows)
+        if isinstance(op.shape, GroupedGemm):
+            return self._grouped_stream(op.shape, rows)
+        return np.zeros(len(work))
 
     def _curve(self, key: CurveKey) -> Curve | None:
         """The measured curve, else one transferred from its like, if there are any."""
@@ -266,25 +278,31 @@ class Kernels:
         roof, rate = self.profile.roofline, self._flops(shape.activations)
         tiles = -(-rows // TILE) * -(-shape.n // TILE)
         compute = self._waves(tiles, 2.0 * TILE * TILE * shape.k, rate * roof.compute.value)
-        stored = shape.k * shape.n * DTYPE_BITS[shape.weights] / 8
-        moved = stored + 2.0 * rows * (shape.k + shape.n)
-        stream = moved / (self._bandwidth() * roof.bandwidth.value) * 1e9
+        stream = self._gemm_stream(shape, rows)
         return self._roofline(np.maximum(compute, stream), roof.compute, roof.bandwidth)
+
+    def _gemm_stream(self, shape: Gemm, rows: Ints) -> Floats:
+        stored = shape.k * shape.n * DTYPE_BITS[shape.weights] / 8
+        moved: Floats = stored + 2.0 * rows * (shape.k + shape.n)
+        return moved / (self._bandwidth() * self.profile.roofline.bandwidth.value) * 1e9
 
     def _grouped_roofline(self, shape: GroupedGemm, rows: Ints) -> KernelTime:
         roof, rate = self.profile.roofline, self._flops(shape.activations)
         routed = rows.astype(np.float64) * shape.top_k
-        touched = shape.experts * (1 - (1 - shape.top_k / shape.experts) ** rows)
+        touched = _touched(shape, rows)
         # routing is uneven: an expert's rows end half a tile past an edge in the mean
         per_expert = np.maximum(1.0, routed / touched / TILE + 0.5)
         tiles = np.asarray(touched * per_expert, dtype=np.float64) * -(-shape.n // TILE)
         flops = 2.0 * TILE * TILE * shape.k
         compute = self._waves(tiles, flops, rate * roof.grouped_compute.value)
-        stored = touched * shape.k * shape.n * DTYPE_BITS[shape.weights] / 8
-        moved = stored + 2.0 * routed * (shape.k + shape.n)
-        stream = moved / (self._bandwidth() * roof.grouped_bandwidth.value) * 1e9
+        stream = self._grouped_stream(shape, rows)
         used = (roof.grouped_compute, roof.grouped_bandwidth)
         return self._roofline(np.maximum(compute, stream), *used)
+
+    def _grouped_stream(self, shape: GroupedGemm, rows: Ints) -> Floats:
+        stored = _touched(shape, rows) * shape.k * shape.n * DTYPE_BITS[shape.weights] / 8
+        moved: Floats = stored + 2.0 * rows * shape.top_k * (shape.k + shape.n)
+        return moved / (self._bandwidth() * self.profile.roofline.grouped_bandwidth.value) * 1e9
 
     def _attention_roofline(self, shape: Attention, tokens: Ints, keys: Floats) -> KernelTime:
         if shape.window is not None:
@@ -357,6 +375,12 @@ class Kernels:
         floor = self.profile.roofline.floor_ns
         where = weakest(f.provenance for f in (*shares, floor))
         return KernelTime(whole_ns(ns + floor.value, "the roofline"), where, 0.0)
+
+
+def _touched(shape: GroupedGemm, rows: Ints) -> Floats:
+    """Experts that get a row, in the mean."""
+    out: Floats = shape.experts * (1 - (1 - shape.top_k / shape.experts) ** rows)
+    return out
 
 
 def fused_gaps(layer: Experts) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -18,6 +19,7 @@ from simcg.hardware.catalog import load_profile
 from simcg.optimize.evaluate import ladder_cost
 from simcg.optimize.scenario import LARGEST_CHUNK, Limits, Scenario, choices, measured_sizes
 from simcg.optimize.study import NEGLIGIBLE, study
+from tests.costs import unmeasured
 from tests.studies import MIXED, drawn, scenario_of, steps_of
 
 SMALL = {1: 5, 3: 9, 4: 2, 6: 11, 7: 1, 9: 4}
@@ -25,10 +27,11 @@ SMALL = {1: 5, 3: 9, 4: 2, 6: 11, 7: 1, 9: 4}
 
 def small(limits: Limits, engine: str = "sglang", chunk: int = 9) -> Scenario:
     """Nine sizes on a profile without curves, so that every size may be proposed."""
-    return scenario_of(
+    found = scenario_of(
         steps_of(SMALL), limits, hardware="gb300", model="gpt-oss-20b", engine=engine,
         max_chunk=chunk, max_num_seqs=1,
     )  # fmt: skip
+    return replace(found, model=replace(found.model, profile=unmeasured("gb300")))
 
 
 def keeps(scenario: Scenario, sizes: tuple[int, ...]) -> bool:
