@@ -110,7 +110,7 @@ class Choice:
 
 def choose_under_load(question: Question, notify: Callable[[str], None] = lambda _: None) -> Choice:
     """Iterate, rank and judge. Raises ``InputError`` when no candidate keeps up with the load."""
-    path, proposed, cycle = _iterated(question, notify)
+    path, proposed, cycle = iterated(question, notify)
     default = question.scenario.default_ladder
     named = {default: "default"}
     named |= {ladder: name for name, ladder in proposed.items() if ladder not in named}
@@ -166,7 +166,7 @@ def simulated_steps(
     return aggregate(Steps(rows, requests + beside, none, pairs, count, None, source))
 
 
-def _iterated(
+def iterated(
     question: Question, notify: Callable[[str], None]
 ) -> tuple[tuple[Ladder, ...], dict[str, Ladder], int]:
     """Ladders by round, the proposals of the last one by name, and the length of the cycle."""
