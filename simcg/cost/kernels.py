@@ -283,8 +283,10 @@ class Kernels:
 
     def _gemm_stream(self, shape: Gemm, rows: Ints) -> Floats:
         stored = shape.k * shape.n * DTYPE_BITS[shape.weights] / 8
-        moved: Floats = stored + 2.0 * rows * (shape.k + shape.n)
-        return moved / (self._bandwidth() * self.profile.roofline.bandwidth.value) * 1e9
+        moved = stored + 2.0 * rows * (shape.k + shape.n)
+        share = self.profile.roofline.bandwidth.value
+        out: Floats = np.asarray(moved / (self._bandwidth() * share) * 1e9, dtype=np.float64)
+        return out
 
     def _grouped_roofline(self, shape: GroupedGemm, rows: Ints) -> KernelTime:
         roof, rate = self.profile.roofline, self._flops(shape.activations)
@@ -301,8 +303,11 @@ class Kernels:
 
     def _grouped_stream(self, shape: GroupedGemm, rows: Ints) -> Floats:
         stored = _touched(shape, rows) * shape.k * shape.n * DTYPE_BITS[shape.weights] / 8
-        moved: Floats = stored + 2.0 * rows * shape.top_k * (shape.k + shape.n)
-        return moved / (self._bandwidth() * self.profile.roofline.grouped_bandwidth.value) * 1e9
+        moved = stored + 2.0 * rows * shape.top_k * (shape.k + shape.n)
+        out: Floats = (
+            moved / (self._bandwidth() * self.profile.roofline.grouped_bandwidth.value) * 1e9
+        )
+        return out
 
     def _attention_roofline(self, shape: Attention, tokens: Ints, keys: Floats) -> KernelTime:
         if shape.window is not None:
@@ -379,7 +384,8 @@ class Kernels:
 
 def _touched(shape: GroupedGemm, rows: Ints) -> Floats:
     """Experts that get a row, in the mean."""
-    out: Floats = shape.experts * (1 - (1 - shape.top_k / shape.experts) ** rows)
+    missed = (1 - shape.top_k / shape.experts) ** rows.astype(np.float64)
+    out: Floats = shape.experts * (1 - missed)
     return out
 
 

@@ -79,6 +79,8 @@ class Curve(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     ``spread_ns`` may be empty where no spread was recorded: ``sigma`` is one then, as a share.
     ``causal``: of prefill attention only prompts without cached context were measured, so that
     entries with more than (x + 1) / 2 keys are carried on from those.
+    ``width``: of a decode kernel that reads each request in one piece, for each of ``x``; see
+    ``simcg.cost.ragged``. Empty where kernels split long requests: only their keys count.
     """
 
     key: CurveKey
@@ -90,6 +92,7 @@ class Curve(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     y: tuple[float, ...] = ()
     sigma: float = 0.0
     causal: bool = False
+    width: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         points = len(self.x) * max(len(self.y), 1)
@@ -108,6 +111,14 @@ class Curve(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
             _require_all_positive(name, getattr(self, name))
         for name in ("x", "y"):
             _require_ascending(name, getattr(self, name))
+        self._check_width()
+
+    def _check_width(self) -> None:
+        if self.width and (self.key.op != "decode_attention" or len(self.width) != len(self.x)):
+            raise ValueError("width belongs to decode attention and has an entry for each of x")
+        for wide, most in zip(self.width, self.x, strict=False):
+            if not 1 <= wide <= most:
+                raise ValueError(f"width {wide} is not a number in 1..{most:g}")
 
 
 class Grid(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
@@ -256,6 +267,29 @@ class Roofline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 _require_rate(name, getattr(self, name))
 
 
+class Burst(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Speed of compute-bound kernels while they run after work that draws less power.
+
+    Over that of the profile's curves: ``fresh`` at first, ``settled`` in the end.  It falls with
+    the time constant ``fall_ns`` and rises again with ``rise_ns`` in memory-bound work.
+    """
+
+    fresh: Figure
+    settled: Figure
+    fall_ns: Figure
+    rise_ns: Figure
+
+    def __post_init__(self) -> None:
+        if not 0.5 <= self.settled.value <= self.fresh.value <= 2:
+            raise ValueError(
+                f"settled {self.settled.value} and fresh {self.fresh.value} must ascend in 0.5..2"
+            )
+        for name in ("fall_ns", "rise_ns"):
+            _require_time(name, getattr(self, name))
+            if getattr(self, name).value < 1:
+                raise ValueError(f"{name} is {getattr(self, name).value}, not at least 1 ns")
+
+
 class GraphMemory(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Device bytes: of the first graph in a process, per node of an instantiated graph.
 
@@ -306,6 +340,8 @@ class HardwareProfile(
 
     ``transfer``: by op, one sigma (as a share) of what a kernel is off whose time is transferred
     from measured curves of other sizes.
+
+    ``burst``: None where it was not measured: speeds never change then.
     """
 
     name: str
@@ -320,6 +356,7 @@ class HardwareProfile(
     curves: tuple[Curve, ...] = ()
     grids: tuple[Grid, ...] = ()
     transfer: dict[str, Figure] = {}  # msgspec copies it
+    burst: Burst | None = None
 
     @cached_property
     def transferred(self) -> dict[CurveKey, Curve | None]:

@@ -3,20 +3,24 @@
 A step with prefill tokens takes T(rows, x): its rows decide bucket and dense ops, x is the GPU
 time of its attention, prefill and decode together, which the host may hide. A step of decodes
 alone has ladder and graphs of its own and takes D(decodes, keys). Both are piecewise linear, so
-a run of k decode steps of one batch has a duration in closed form.
+a run of k decode steps of one batch has a duration in closed form. Where the decode kernel reads
+requests in one piece, keys are the effective ones of ``simcg.cost.ragged``.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from simcg.arrays import Bools, Floats, Ints
 from simcg.backend import FULL
+from simcg.cost.burst import Pace, compute_ns
 from simcg.cost.kernels import Work
-from simcg.cost.step import StepCost
+from simcg.cost.ragged import PARTS, effective_parts, growth, widths
+from simcg.cost.step import OpTimes, StepCost
 from simcg.cost.table import ReplayModel
 from simcg.des.serving.lines import TICK_BITS, Lines, lines_through, value_at
 from simcg.ladder import EAGER_INDEX, AdmissionRule, Ladder, dispatch
@@ -43,6 +47,10 @@ class ServingClock:
     last entry: more than every one). ``prefill[tokens]``: x over query-key pairs. ``decode[m]``:
     D over keys. ``decode_attention[m]``: x over keys, empty where no step holds both. Index 0 of
     each is never used.
+
+    ``widths[m]``: of the decode kernel, in ``PARTS``; keys of D are in ``PARTS`` too then. () where
+    requests are split. ``compute[c][rows]``: what of T follows the GPU's clock in ns, without
+    prefill attention, where ``pace`` says how that changes.
     """
 
     slot_counts: tuple[int, ...]
@@ -51,6 +59,9 @@ class ServingClock:
     decode: tuple[Lines, ...]
     decode_attention: tuple[Lines, ...]
     provenance: Provenance
+    widths: tuple[int, ...] = ()
+    pace: Pace | None = None
+    compute: tuple[tuple[int, ...], ...] = ()
 
     def fits(self, requests: int) -> int:
         """Index into ``chunked`` for a step of so many requests."""
@@ -66,33 +77,50 @@ class ServingClock:
         table = self.chunked[self.fits(requests + decodes)]
         return value_at(table[tokens + decodes], x >> TICK_BITS)
 
+    def compute_ticks(self, tokens: int, pairs: int, requests: int, decodes: int = 0) -> int:
+        """What of such a step follows the GPU's clock, for clocks with a ``pace``."""
+        dense = self.compute[self.fits(requests + decodes)][tokens + decodes]
+        return (dense << TICK_BITS) + value_at(self.prefill[tokens], pairs)
+
+    def keys_of(self, ascending: Sequence[int], later: int, total: int) -> int:
+        """The keys of D for requests with so many keys each, ``total`` together.
+
+        ``ascending`` may leave out ``later`` keys that all have beside.
+        """
+        if not self.widths:
+            return total
+        count = len(ascending)
+        width = self.widths[count]
+        return effective_parts(ascending, width) + later * growth(count, width)
+
     def decode_run(
         self, decodes: int, keys: int, most: int, horizon: int | None
     ) -> tuple[int, int, int, int]:
         """Steps to run at once, their duration, the first one's, and by how much each next grows.
 
         At most ``most`` >= 1, within one line, and the fewest that take ``horizon`` >= 0 ticks or
-        more, if there is one. Each step adds ``decodes`` keys.
+        more, if there is one. Each step adds a key for each of the ``decodes``.
         """
         starts, bases, slopes = self.decode[decodes]
+        added = growth(decodes, self.widths[decodes]) if self.widths else decodes
         j = max(bisect_right(starts, keys) - 1, 0) if len(starts) > 1 else 0
         first = bases[j] + slopes[j] * keys
-        growth = slopes[j] * decodes
+        more = slopes[j] * added
         steps = most
         if j + 1 < len(starts):
-            steps = min(steps, -((keys - starts[j + 1]) // decodes))
+            steps = min(steps, -((keys - starts[j + 1]) // added))
         if horizon is None:
-            return steps, steps * first + growth * (steps * (steps - 1) // 2), first, growth
+            return steps, steps * first + more * (steps * (steps - 1) // 2), first, more
         steps = min(steps, -(-horizon // first)) or 1
-        total = steps * first + growth * (steps * (steps - 1) // 2)
+        total = steps * first + more * (steps * (steps - 1) // 2)
         while steps > 1:  # later steps are no shorter, so some may be too many
-            last = first + growth * (steps - 1)
+            last = first + more * (steps - 1)
             back = (total - horizon) // last
             if back <= 0:
                 break
             steps -= back
-            total = steps * first + growth * (steps * (steps - 1) // 2)
-        return steps, total, first, growth
+            total = steps * first + more * (steps * (steps - 1) // 2)
+        return steps, total, first, more
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +141,15 @@ def serving_clock(  # noqa: PLR0913 - keyword-only; each is one limit of the ser
     mixes: bool,
     max_context: int = MOST_CONTEXT,
     overhead_ns: int = 0,
+    decode_overhead_ns: int | None = None,
     decode_forward: ForwardPass | None = None,
 ) -> ServingClock:
     """The clock of a server whose prefill steps have up to ``chunk`` tokens.
 
     ``mixes``: decodes share steps with prefills. ``overhead_ns``: host time of each step outside
-    the forward. ``decode_forward``: of steps of decodes alone, None: the model's. Without slots,
-    logits of steps with prefills are priced at one row.
+    the forward, ``decode_overhead_ns`` of those of decodes alone (None: the same).
+    ``decode_forward``: of steps of decodes alone, None: the model's. Without slots, logits of
+    steps with prefills are priced at one row.
     """
     octaves = max(1, (max_context // SHORTEST).bit_length())
     contexts = [0, *np.rint(SHORTEST * 2.0 ** _parts(octaves, PER_DOUBLING)).astype(int).tolist()]
@@ -128,15 +158,27 @@ def serving_clock(  # noqa: PLR0913 - keyword-only; each is one limit of the ser
     tables = _Tables(model, overhead_ns, mixes, [])
     m = np.arange(1, max_running + 1, dtype=np.int64)
     classes = (*slots, slots[-1] + 1) if slots else (1,)
-    decodes = replace(tables, model=replace(model, forward=decode_forward or model.forward))
+    late = overhead_ns if decode_overhead_ns is None else decode_overhead_ns
+    forward = decode_forward or model.forward
+    decodes = replace(tables, model=replace(model, forward=forward), overhead_ns=late)
+    index = dispatch(captured.decode_ladder, AdmissionRule(), m, m)
+    sizes = np.array((*captured.decode_ladder.sizes, 0), dtype=np.int64)
+    launched = np.where(index != EAGER_INDEX, sizes[index], m)
+    wide = widths(model.profile, forward, int(launched.max()))
+    pace = Pace.of(model.profile.burst)
     return ServingClock(
         slot_counts=slots,
         chunked=tuple(tables.chunked(captured, tokens, contexts, count) for count in classes),
         prefill=tables.prefill(tokens[:chunk], contexts),
-        decode=decodes.decode(captured.decode_ladder, m, max_context),
+        decode=decodes.decode(m, launched, index != EAGER_INDEX, max_context, bool(wide)),
         # steps that mix run the operators of prefill
         decode_attention=tables.decode_attention(m, max_context) if mixes else (),
         provenance=weakest(tables.known),
+        widths=(0, *(wide[m] for m in launched.tolist())) if wide else (),
+        pace=pace,
+        compute=()
+        if pace is None
+        else tuple(tables.compute(captured, tokens, count, pace) for count in classes),
     )
 
 
@@ -153,11 +195,7 @@ class _Tables:
         self, captured: Captured, tokens: Ints, contexts: list[int], requests: int
     ) -> tuple[Lines, ...]:
         """T for each number of rows: through steps of one prefill in each context, then longer."""
-        ladder = captured.ladder
-        index = dispatch(ladder, captured.rule, tokens, np.full_like(tokens, requests))
-        replays = index != EAGER_INDEX
-        rows = np.where(replays, np.array((*ladder.sizes, 0), dtype=np.int64)[index], tokens)
-        logits = np.array([b.slots or 1 for b in ladder.buckets] + [1], dtype=np.int64)[index]
+        replays, rows, logits = _dispatched(captured, tokens, requests)
         query = [0, *[1] * len(contexts)]
         keys = [0] * len(query)
         if self.mixes:  # what decodes add to a few rows
@@ -173,6 +211,25 @@ class _Tables:
         x, ns = x.reshape(n.shape), ns.reshape(n.shape)
         return _lines(x - x[:, :1], ns + self.overhead_ns)
 
+    def compute(
+        self, captured: Captured, tokens: Ints, requests: int, pace: Pace
+    ) -> tuple[int, ...]:
+        """What follows the GPU's clock for each number of rows, without attention.
+
+        No more than makes the step, when rested, as short as its host.
+        """
+        replays, rows, logits = _dispatched(captured, tokens, requests)
+        work = _grid(rows, 0, logits, 0, 0, 0)
+        times = OpTimes(self.model.profile, work)
+        bound = compute_ns(self.model.forward, self.model.profile, times, pace)
+        spare = np.zeros(len(work), dtype=np.int64)
+        for which, backend in ((replays, self.model.replay), (~replays, self.model.eager)):
+            step = backend.times_from(times)
+            spare[which] = (step.ns - step.host_ns)[which]
+        if pace.most > 0:
+            bound = np.minimum(bound, (spare / pace.most).astype(np.int64))
+        return (0, *bound.tolist())
+
     def prefill(self, tokens: Ints, contexts: list[int]) -> tuple[Lines, ...]:
         """GPU time of prefill attention over its pairs, for each number of tokens."""
         n = tokens[:, None]
@@ -181,16 +238,22 @@ class _Tables:
         x = self._device(_grid(n, n, 1, pairs, 0, 0)).reshape(pairs.shape)
         return _lines(pairs, x - bare)
 
-    def decode(self, ladder: Ladder, m: Ints, max_context: int) -> tuple[Lines, ...]:
-        """D over the keys, for each number of decodes ``m``."""
-        index = dispatch(ladder, AdmissionRule(), m, m)
-        replays = index != EAGER_INDEX
-        rows = np.where(replays, np.array((*ladder.sizes, 0), dtype=np.int64)[index], m)[:, None]
-        keys = _decode_keys(m, max_context)
+    def decode(
+        self, m: Ints, launched: Ints, replays: Bools, max_context: int, in_one_piece: bool
+    ) -> tuple[Lines, ...]:
+        """D over the keys, for each number of decodes ``m``, of graphs for ``launched`` of them.
+
+        A kernel that reads requests in one piece is priced as it is launched.
+        """
+        rows = launched[:, None]
+        reads = launched if in_one_piece else m
+        keys = _decode_keys(reads, max_context)
         full = StepCost(self.model.forward, self.model.profile, FULL)
-        work = _grid(rows, 0, rows, 0, m[:, None], keys)
+        work = _grid(rows, 0, rows, 0, reads[:, None], keys)
         ns = self._either(np.repeat(replays, keys.shape[1]), work, full)
-        return _lines(keys, ns.reshape(keys.shape) + self.overhead_ns)
+        return _lines(
+            keys * (PARTS if in_one_piece else 1), ns.reshape(keys.shape) + self.overhead_ns
+        )
 
     def decode_attention(self, m: Ints, max_context: int) -> tuple[Lines, ...]:
         """GPU time of decode attention over the keys, for each number of decodes ``m``."""
@@ -212,6 +275,16 @@ class _Tables:
     def _device(self, work: Work) -> Ints:
         """GPU time of a step, gaps included."""
         return self.model.eager.times(work).device_ns
+
+
+def _dispatched(captured: Captured, tokens: Ints, requests: int) -> tuple[Bools, Ints, Ints]:
+    """Of steps with so many rows: whether a graph replays, the rows it runs, its logits."""
+    ladder = captured.ladder
+    index = dispatch(ladder, captured.rule, tokens, np.full_like(tokens, requests))
+    replays = index != EAGER_INDEX
+    rows = np.where(replays, np.array((*ladder.sizes, 0), dtype=np.int64)[index], tokens)
+    logits = np.array([b.slots or 1 for b in ladder.buckets] + [1], dtype=np.int64)[index]
+    return replays, rows, logits
 
 
 def _grid(  # noqa: PLR0913, PLR0917 - the columns of a Work

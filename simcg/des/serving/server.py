@@ -8,18 +8,21 @@ nothing can happen is one event, equal to its steps one by one.
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Generator
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
 from simcg.des.serving.clock import ServingClock
-from simcg.des.serving.lines import TICK_BITS
+from simcg.des.serving.lines import TICK_BITS, TICKS_PER_NS
 from simcg.des.serving.policy import Policy, shortened
 from simcg.des.serving.tally import Tally
 
 if TYPE_CHECKING:
     import simpy
+
+    from simcg.cost.burst import Pace
 
 NEVER = 1 << 62
 _INDEX_BITS = 32
@@ -83,9 +86,9 @@ class Server:
     __slots__ = (
         "arrived", "block", "blocked", "clock", "columns", "count", "decodes", "env", "finish",
         "finished", "finishes", "first", "free", "head", "joined", "keys", "last_end",
-        "least_free", "limits", "log", "mark", "next_arrival", "now", "partial", "phase",
-        "policy", "preempted", "progress", "round", "running", "sent", "start", "tally",
-        "warm_at", "warm_tally", "warm_up",
+        "least_free", "lengths", "limits", "log", "mark", "next_arrival", "now", "partial", "phase",
+        "policy", "preempted", "progress", "rest", "rest_at", "round", "running", "sent", "start",
+        "tally", "warm_at", "warm_tally", "warm_up",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0913, PLR0917 - what a server is made of
@@ -118,6 +121,8 @@ class Server:
         self.running: dict[int, int] = {}  # request to the round it finishes at, oldest first
         self.finishes: list[int] = []
         self.phase = [0] * limits.block_tokens  # running requests by (keys - round) mod block
+        self.lengths: list[int] = []  # keys less round of those that run, ascending, if that counts
+        self.rest, self.rest_at = 1.0, 0  # how rested the GPU is, and since when it rests
         self.last_end = 0
         self.joined: list[list[int]] = []  # [moment, requests] that have yet to decode
 
@@ -181,6 +186,7 @@ class Server:
             self.decodes -= 1
             self.keys -= target
             self.phase[(target - self.round) % block] -= 1
+            self._forget(target - self.round)
             self.free += -(-(target - 1) // block)
             token_at = self.last_end
             if self.joined:
@@ -247,6 +253,9 @@ class Server:
         for one, chunk in zip(chosen, chunks, strict=True):
             pairs += chunk * one.done + chunk * (chunk + 1) // 2
         ticks = self.clock.chunked_step(tokens, pairs, len(chosen), decodes, self.keys)
+        if self.clock.pace is not None:
+            compute = self.clock.compute_ticks(tokens, pairs, len(chosen), decodes)
+            ticks = self._in_burst(self.clock.pace, ticks, compute)
         tally = self.tally
         tally.chunked[self.clock.fits(len(chosen) + decodes)][tokens + decodes] += 1
         tally.chunked_ticks += ticks
@@ -262,6 +271,15 @@ class Server:
             self._leave(end)
         for one in ended:
             self._join(one, end)
+        return ticks
+
+    def _in_burst(self, pace: Pace, ticks: int, compute: int) -> int:
+        """What a step takes at the clock that it meets; steps of decodes alone are rests."""
+        rest = pace.rested(self.rest, (self.now - self.rest_at) / TICKS_PER_NS)
+        total, bound = ticks / TICKS_PER_NS, compute / TICKS_PER_NS
+        shorter, self.rest = pace.step(rest, total, bound)
+        ticks -= round(shorter * TICKS_PER_NS)
+        self.rest_at = self.now + ticks
         return ticks
 
     def _take(self, chosen: list[_Waiting], chunks: list[int]) -> list[_Waiting]:
@@ -304,6 +322,8 @@ class Server:
         self.decodes += 1
         self.keys += target + 1
         self.phase[(target + 1 - self.round) % block] += 1
+        if self.clock.widths:
+            insort(self.lengths, target + 1 - self.round)
         if self.joined and self.joined[-1][0] == end:
             self.joined[-1][1] += 1
         else:
@@ -318,7 +338,8 @@ class Server:
         elif (most // self.block + 1) * self.decodes > self.free:
             most = self._until_full(most)
         horizon = None if self.blocked else self.next_arrival - self.now
-        steps, ticks, first, growth = self.clock.decode_run(self.decodes, self.keys, most, horizon)
+        keys = self.clock.keys_of(self.lengths, self.round, self.keys)
+        steps, ticks, first, growth = self.clock.decode_run(self.decodes, keys, most, horizon)
         self.tally.decode[self.decodes] += steps
         self.tally.decode_ticks += ticks
         decodes, end = self.decodes, self.now + ticks
@@ -390,7 +411,13 @@ class Server:
             self.decodes -= 1
             self.keys -= keys
             self.phase[(keys - now) % block] -= 1
+            self._forget(keys - now)
             self._end(index, end)
+
+    def _forget(self, length: int) -> None:
+        """A request of that length, less the round, no longer runs."""
+        if self.clock.widths:
+            del self.lengths[bisect_left(self.lengths, length)]
 
     def _end(self, index: int, end: int) -> None:
         """A request is done: its blocks are free, and a closed loop sends its next request."""
