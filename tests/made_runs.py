@@ -11,7 +11,6 @@ import msgspec
 import numpy as np
 
 from simcg.backend import BackendName
-from simcg.cost.table import ReplayModel
 from simcg.hardware.catalog import load_profile
 from simcg.ladder import dispatch
 from simcg.model.architecture import Architecture
@@ -35,7 +34,7 @@ from simcg.runs.schema import (
     StepCell,
     Timed,
 )
-from simcg.runs.serving import ServedRun, served_model, simulated, step_prices
+from simcg.runs.serving import Overheads, ServedRun, prices_of, served_model, simulated
 
 MODEL = "qwen3-8b"
 BACKENDS: tuple[tuple[BackendName, Compiler], ...] = (
@@ -197,13 +196,16 @@ def serving_lines(count: int = 60, overhead_ns: int = 70_000, policy: str = "") 
         ServingRequest(1, at, prompt, 1 + at % 40, at + 1, at + 1) for at, (prompt,) in wanted
     )
     model = served_model(short_model(), load_profile("h200"))
-    result = simulated(ServedRun(opened, requests, ()), model, overhead_ns)
+    result = simulated(ServedRun(opened, requests, ()), model, Overheads(overhead_ns))
     times = zip(requests, result.first_ns.tolist(), result.finish_ns.tolist(), strict=True)
     steps = [
         ServingStep(1, n, m, n * (n + 1) // 2, d, 100 * d, bucket, 0, 10**9, 1, 1, 1)
         for n, m, d, bucket in ((100, 1, 0, 128), (150, 3, 0, 0), (0, 0, 3, 4), (0, 0, 1, 1))
     ]
-    priced = [_priced(step, model, overhead_ns) for step in steps]
+    priced = [
+        msgspec.structs.replace(step, device_ns=ns, end_ns=ns + overhead_ns)
+        for step, ns in zip(steps, prices_of(steps, model).tolist(), strict=True)
+    ]
     return [
         line,
         *(msgspec.structs.replace(step, run=0) for step in priced),
@@ -217,9 +219,3 @@ def serving_lines(count: int = 60, overhead_ns: int = 70_000, policy: str = "") 
         ),
         *(msgspec.structs.replace(step, end_ns=step.end_ns + 20_000) for step in priced),
     ]  # fmt: skip
-
-
-def _priced(step: ServingStep, model: ReplayModel, overhead_ns: int) -> ServingStep:
-    """The step at its price."""
-    ns = int(step_prices([step], model, decodes_alone=step.kind == "decode")[0])
-    return msgspec.structs.replace(step, device_ns=ns, end_ns=ns + overhead_ns)

@@ -141,7 +141,7 @@ def served_steps_table(found: Sequence[ServingComparison]) -> Table:
             (
                 step.kind, f"{one.run.line.utilisation:g}", str(step.count), percent(step.median),
                 percent(step.p95), f"{100 * step.bias:+.1f}%", f"{step.overhead_ns / 1e3:.0f}",
-                f"{one.step_overhead_ns / 1e3:.0f}",
+                f"{step.taken_ns / 1e3:.0f}",
             )
             for one in found
             for step in one.steps
@@ -186,7 +186,7 @@ def _serving_json(one: ServingComparison) -> dict[str, Any]:
         "utilisation": line.utilisation,
         "requests": len(one.run.requests),
         "requests_per_s": one.run.rate,
-        "step_overhead_ns": one.step_overhead_ns,
+        "overheads": one.overheads._asdict(),
         "measured_ns": one.run.figures,
         "simulated_ns": one.simulated,
         "steps": [asdict(step) for step in one.steps],

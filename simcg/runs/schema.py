@@ -296,7 +296,8 @@ class ServingRequest(
 
 class ServingStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="serving_step"):
     """A step of the server: ``prefills`` requests compute ``tokens`` prompt tokens that attend to
-    ``pairs`` keys, ``decodes`` requests add a token each and attend to ``keys`` keys.
+    ``pairs`` keys, ``decodes`` requests add a token each and attend to ``keys`` keys, ``lengths``
+    of each; () where only their sum was written.
 
     ``start_ns``: when it was chosen; ``end_ns``: when its tokens were handed out. In that,
     ``plan_ns``: rewriting the static inputs; ``host_ns``: issuing it all; ``device_ns``: the GPU's
@@ -315,8 +316,11 @@ class ServingStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="
     plan_ns: Ns
     host_ns: Ns
     device_ns: Ns
+    lengths: tuple[Count, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.lengths and (len(self.lengths), sum(self.lengths)) != (self.decodes, self.keys):
+            raise ValueError("lengths must have an entry for each of the decodes and make keys")
         if not self.prefills <= self.tokens <= self.pairs or not self.decodes <= self.keys:
             raise ValueError("prefills, tokens and pairs, and decodes and keys must ascend")
         if (self.prefills == 0) != (self.tokens == 0) or self.prefills + self.decodes == 0:
@@ -330,6 +334,14 @@ class ServingStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="
         if not self.decodes:
             return "prefill"
         return "mixed" if self.prefills else "decode"
+
+    @property
+    def keys_each(self) -> tuple[int, ...]:
+        """Of each decode; all alike where only the sum is known."""
+        if self.lengths:
+            return self.lengths
+        each, more = divmod(self.keys, max(1, self.decodes))
+        return tuple(each + (i < more) for i in range(self.decodes))
 
     @property
     def overhead_ns(self) -> int:

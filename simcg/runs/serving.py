@@ -6,14 +6,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import median
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from simcg.arrays import Floats, Ints
 from simcg.backend import BREAKABLE, EAGER, FULL
+from simcg.cost.burst import Pace, compute_ns
 from simcg.cost.kernels import Work
-from simcg.cost.step import StepCost
+from simcg.cost.ragged import PARTS, effective_parts, widths
+from simcg.cost.step import OpTimes, StepCost
 from simcg.cost.table import ReplayModel
 from simcg.des.serving import Arrivals, ServerConfig, ServingResult, policy_named, simulate
 from simcg.errors import Finding, InputError
@@ -62,7 +64,8 @@ class ServedRun:
 class StepErrors:
     """Steps of one kind: how many, the median and 95th percentile of |predicted/measured - 1|.
 
-    ``bias``: the median with its sign; ``overhead_ns``: the median time beside the forward.
+    ``bias``: the median with its sign; ``overhead_ns``: the median time beside the forward, and
+    ``taken_ns`` the median of what the simulated server takes for it.
     """
 
     kind: str
@@ -71,19 +74,37 @@ class StepErrors:
     p95: float
     bias: float
     overhead_ns: float
+    taken_ns: float
+
+
+class Overheads(NamedTuple):
+    """What a server takes beside each forward, in ns: with prompts, and of decodes alone.
+
+    ``decode``: (requests that decode, ns) by ascending requests, as ``ServerConfig`` takes them.
+    """
+
+    prompt_ns: int
+    decode: tuple[tuple[int, int], ...] = ()
+
+    def of(self, step: ServingStep) -> float:
+        """Of a step like that."""
+        if step.prefills or not self.decode:
+            return self.prompt_ns
+        at, ns = np.array(self.decode, dtype=np.float64).T
+        return float(np.interp(step.decodes, at, ns))
 
 
 @dataclass(frozen=True, slots=True)
 class ServingComparison:
     """One open run beside its simulation; figures by the names of ``FIGURES``, in ns.
 
-    ``step_overhead_ns``: what the simulated server takes beside each forward, from the closed
-    runs of the same file. ``steps``: the prices of the very steps that ran.
+    ``overheads``: what the simulated server takes beside each forward, from the closed runs of
+    the same file. ``steps``: the prices of the very steps that ran.
     """
 
     source: str
     run: ServedRun
-    step_overhead_ns: int
+    overheads: Overheads
     simulated: dict[str, float]
     steps: tuple[StepErrors, ...]
 
@@ -134,21 +155,34 @@ def compare_serving(runs: Runs, profile: HardwareProfile) -> list[ServingCompari
         if not same:
             where, expected = f"run {run.line.run}", "a closed run of the same model beside it"
             raise InputError(runs.source, where, Finding("alone"), expected)
-        overhead = step_overhead_ns(same)
+        overheads = overheads_of(same)
         model = served_model(runs.header.models[run.line.model], profile)
-        result = simulated(run, model, overhead)
+        result = simulated(run, model, overheads)
         figures = _figures(
             result.arrival_ns, result.first_ns, result.finish_ns, result.output_tokens
         )
-        errors = step_errors(run.steps, model)
-        out.append(ServingComparison(runs.source, run, overhead, figures, errors))
+        errors = step_errors(run.steps, model, overheads)
+        out.append(ServingComparison(runs.source, run, overheads, figures, errors))
     return out
 
 
-def step_overhead_ns(closed: Iterable[ServedRun]) -> int:
-    """The median time that a step takes beside its forward, each closed run counted alike."""
-    each = [median(step.overhead_ns for step in run.steps) for run in closed]
-    return round(sum(each) / len(each))
+def overheads_of(closed: Iterable[ServedRun]) -> Overheads:
+    """The median times that steps take beside their forwards.
+
+    Of steps with prompts that of the quietest closed run, as an open server seldom is full; of
+    steps of decodes alone that of each, by the requests that decoded.
+    """
+    runs = sorted(closed, key=lambda run: run.line.running)
+    with_prompts = ([step.overhead_ns for step in run.steps if step.prefills] for run in runs)
+    prompts = next(filter(None, with_prompts), None)
+    points = {}
+    for run in runs:
+        alone = [step for step in run.steps if not step.prefills]
+        if alone:
+            requests = round(median(step.decodes for step in alone))
+            points[requests] = round(median(step.overhead_ns for step in alone))
+    every = [step.overhead_ns for run in runs for step in run.steps]
+    return Overheads(round(median(prompts or every)), tuple(sorted(points.items())))
 
 
 def served_pass(arch: Architecture) -> ForwardPass:
@@ -162,7 +196,7 @@ def served_model(arch: Architecture, profile: HardwareProfile) -> ReplayModel:
     return ReplayModel(served_pass(arch), profile, BREAKABLE, EAGER)
 
 
-def config_of(line: ServingLine, model: ReplayModel, overhead_ns: int) -> ServerConfig:
+def config_of(line: ServingLine, model: ReplayModel, overheads: Overheads) -> ServerConfig:
     """The simulator's server; each place of the cache holds the longest request, so none waits."""
     block = 16
     return ServerConfig(
@@ -175,46 +209,103 @@ def config_of(line: ServingLine, model: ReplayModel, overhead_ns: int) -> Server
         kv_tokens=line.running * (line.longest + block),
         policy=policy_named(line.policy, line.prefill_sizes),
         block_tokens=block,
-        step_overhead_ns=overhead_ns,
+        step_overhead_ns=overheads.prompt_ns,
+        decode_overheads=overheads.decode,
     )
 
 
-def simulated(run: ServedRun, model: ReplayModel, overhead_ns: int) -> ServingResult:
+def simulated(run: ServedRun, model: ReplayModel, overheads: Overheads) -> ServingResult:
     """The same requests at the same times."""
     columns = np.array([(r.arrival_ns, r.prompt, r.output) for r in run.requests], dtype=np.int64)
     arrival, prompt, output = columns.T.copy()
     requests = Requests(arrival, prompt, np.zeros_like(prompt), output, run.line.trace)
-    config = config_of(run.line, model, overhead_ns)
+    config = config_of(run.line, model, overheads)
     return simulate(config, Arrivals(requests), 0, warm_up=0.0)
 
 
-def step_errors(steps: Sequence[ServingStep], model: ReplayModel) -> tuple[StepErrors, ...]:
-    """The forwards that ran beside their prices, by kind."""
+def step_errors(
+    steps: Sequence[ServingStep], model: ReplayModel, overheads: Overheads
+) -> tuple[StepErrors, ...]:
+    """The forwards that ran, in order, beside their prices, by kind."""
     out = []
+    prices, kinds = prices_of(steps, model), np.array([step.kind for step in steps])
+    measured = np.array([step.device_ns for step in steps])
     for kind in KINDS:
-        same = [step for step in steps if step.kind == kind]
-        if not same:
+        same = np.flatnonzero(kinds == kind)
+        if not len(same):
             continue
-        measured = np.array([step.device_ns for step in same])
-        signed = step_prices(same, model, decodes_alone=kind == "decode") / measured - 1
+        signed = prices[same] / measured[same] - 1
         error = np.abs(signed)
+        mine = [steps[i] for i in same.tolist()]
         out.append(
             StepErrors(
                 kind, len(same), float(np.median(error)), float(np.percentile(error, 95)),
-                float(np.median(signed)), float(median(step.overhead_ns for step in same)),
+                float(np.median(signed)), float(median(step.overhead_ns for step in mine)),
+                float(median(overheads.of(step) for step in mine)),
             )
         )  # fmt: skip
     return tuple(out)
 
 
-def step_prices(steps: Sequence[ServingStep], model: ReplayModel, *, decodes_alone: bool) -> Ints:
-    """What the forwards of these steps cost, all of one kind, in the buckets that they ran in."""
-    rows = [(s.tokens, s.prefills, s.pairs, s.decodes, s.keys, s.bucket) for s in steps]
-    tokens, prefills, pairs, decodes, keys, bucket = np.array(rows, dtype=np.int64).T.copy()
-    ran = np.where(bucket > 0, bucket, tokens + decodes)
-    work = Work(ran, tokens, prefills + decodes, pairs, decodes, keys)
-    replay = StepCost(model.forward, model.profile, FULL) if decodes_alone else model.replay
-    return np.where(bucket > 0, replay.times(work).ns, model.eager.times(work).ns)
+def prices_of(steps: Sequence[ServingStep], model: ReplayModel) -> Ints:
+    """What the forwards of a run's steps cost, in the buckets that they ran in, at their starts."""
+    out = np.zeros(len(steps), dtype=np.int64)
+    alone = np.array([step.kind == "decode" for step in steps])
+    for which, price in ((alone, _decode_prices), (~alone, _prompt_prices)):
+        if which.any():
+            out[which] = price([steps[i] for i in np.flatnonzero(which).tolist()], model)
+    return out
+
+
+def _ran(steps: Sequence[ServingStep]) -> Ints:
+    """Rows of each step."""
+    rows = [(s.bucket, s.tokens + s.decodes) for s in steps]
+    bucket, tokens = np.array(rows, dtype=np.int64).T
+    ran: Ints = np.where(bucket > 0, bucket, tokens)
+    return ran
+
+
+def _decode_prices(steps: Sequence[ServingStep], model: ReplayModel) -> Ints:
+    """Where requests are read in one piece, as the kernel is launched for all rows."""
+    ran, none = _ran(steps), np.zeros(len(steps), dtype=np.int64)
+    decodes, keys = np.array([(s.decodes, s.keys) for s in steps], dtype=np.int64).T.copy()
+    wide = widths(model.profile, model.forward, int(ran.max()))
+    if wide:
+        parts = [
+            effective_parts(sorted(step.keys_each), wide[rows])
+            for step, rows in zip(steps, ran.tolist(), strict=True)
+        ]
+        decodes, keys = ran, np.rint(np.array(parts) / PARTS).astype(np.int64)
+    work = Work(ran, none, decodes, none, decodes, keys)
+    full = StepCost(model.forward, model.profile, FULL)
+    return _either(steps, work, full, model)
+
+
+def _prompt_prices(steps: Sequence[ServingStep], model: ReplayModel) -> Ints:
+    """At the clock that each meets, where the profile says how that changes."""
+    rows = [(s.tokens, s.prefills, s.pairs, s.decodes, s.keys) for s in steps]
+    tokens, prefills, pairs, decodes, keys = np.array(rows, dtype=np.int64).T.copy()
+    work = Work(_ran(steps), tokens, prefills + decodes, pairs, decodes, keys)
+    prices = _either(steps, work, model.replay, model)
+    pace = Pace.of(model.profile.burst)
+    if pace is None:
+        return prices
+    compute = compute_ns(model.forward, model.profile, OpTimes(model.profile, work), pace)
+    rest, since = 1.0, 0
+    out = []
+    for step, ns, bound in zip(steps, prices.tolist(), compute.tolist(), strict=True):
+        rest = pace.rested(rest, max(0, step.start_ns - since))
+        shorter, rest = pace.step(rest, ns, bound)
+        out.append(ns - round(shorter))
+        since = step.start_ns + out[-1]
+    return np.array(out, dtype=np.int64)
+
+
+def _either(steps: Sequence[ServingStep], work: Work, replay: StepCost, model: ReplayModel) -> Ints:
+    """By the graph's price where a bucket ran, else eager."""
+    bucket = np.array([step.bucket for step in steps])
+    out: Ints = np.where(bucket > 0, replay.times(work).ns, model.eager.times(work).ns)
+    return out
 
 
 def _figures(arrival: Ints, first: Ints, finish: Ints, output: Ints) -> dict[str, float]:

@@ -37,7 +37,7 @@ def late(lines: list[Line], factor: float) -> Runs:
 def test_a_run_that_obeys_the_profile_is_predicted_to_the_nanosecond(policy: str) -> None:
     """Its latencies, and its steps; the server's own time is read off the closed run."""
     (found,) = compare_serving(runs_of(serving_lines(policy=policy)), H200)
-    assert found.step_overhead_ns == 70_000
+    assert found.overheads == (70_000, ((2, 70_000),))
     assert found.simulated == found.run.figures
     assert set(found.simulated) == set(FIGURES)
     assert [(s.kind, s.count, s.median) for s in found.steps] == [

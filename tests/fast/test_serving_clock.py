@@ -40,9 +40,11 @@ def priced(name: str, hardware: str, tp: int, backend: CaptureBackend) -> Replay
 
 @cache
 def clock_of(setting: tuple[str, str, int, CaptureBackend]) -> ServingClock:
-    limits = {"chunk": CHUNK, "max_running": RUNNING, "max_context": CONTEXT}
     forward = forward_pass(load_architecture(setting[0]), tp=setting[2], phase="decode")
-    return serving_clock(priced(*setting), LADDERS, **limits, mixes=True, decode_forward=forward)
+    return serving_clock(
+        priced(*setting), LADDERS, chunk=CHUNK, max_running=RUNNING, max_context=CONTEXT,
+        mixes=True, decode_forward=forward,
+    )  # fmt: skip
 
 
 def rows_of(ladder: Ladder, n: Ints) -> tuple[Ints, Ints]:

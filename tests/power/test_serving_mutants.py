@@ -82,8 +82,8 @@ SERVER_MUTANTS = {
 }
 
 CLOCK_MUTANTS = {
-    "growth once": ("growth * (steps * (steps - 1) // 2), first", "growth * (steps - 1), first"),
-    "a line too far": ("steps = min(steps, -((keys - starts[j + 1]) // decodes))", "pass"),
+    "growth once": ("more * (steps * (steps - 1) // 2), first", "more * (steps - 1), first"),
+    "a line too far": ("steps = min(steps, -((keys - starts[j + 1]) // added))", "pass"),
     "stops early": ("back = (total - horizon) // last", "back = (total - horizon) // last + 1"),
     "never takes back": ("            if back <= 0:", "            if True:"),
     "decodes not attended": ("x += value_at(self.decode_attention[decodes], keys)", "x += 0"),

@@ -57,7 +57,7 @@ def an_obedient_run_is_predicted(module: ModuleType) -> None:
     (found,) = module.compare_serving(runs_of(lines), load_profile("h200"))
     assert found.simulated == found.run.figures
     assert [step.median for step in found.steps] == [0.0, 0.0]
-    assert found.step_overhead_ns == 70_000
+    assert found.overheads == (70_000, ((2, 70_000),))
 
 
 LAWS = {
@@ -88,11 +88,11 @@ MUTANTS = {
     "edges without a queue": ("policy", "(tokens < waiting or more)", "True"),
     "decodes take no room": ("policy", "policy.room(chunk, decoding)", "chunk"),
     "overhead of the open run": ("figures", "if one.closed and", "if not one.closed or"),
-    "means of overheads": ("figures", "return round(sum(each) / len(each))", "return 0"),
+    "means of overheads": ("figures", "round(median(prompts or every))", "0"),
     "decodes replay as prompts": (
-        "figures", "if decodes_alone else model.replay", "if not decodes_alone else model.replay",
+        "figures", "_either(steps, work, full, model)", "_either(steps, work, model.replay, model)",
     ),
-    "eager steps replay": ("figures", "np.where(bucket > 0, bucket, tokens + decodes)", "bucket"),
+    "eager steps replay": ("figures", "np.where(bucket > 0, bucket, tokens)", "bucket"),
     "eager at the price of a replay": (
         "figures", "np.where(bucket > 0, replay.times(work).ns", "np.where(bucket >= 0, "
         "replay.times(work).ns",

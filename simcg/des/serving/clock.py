@@ -141,13 +141,13 @@ def serving_clock(  # noqa: PLR0913 - keyword-only; each is one limit of the ser
     mixes: bool,
     max_context: int = MOST_CONTEXT,
     overhead_ns: int = 0,
-    decode_overhead_ns: int | None = None,
+    decode_overheads: Sequence[tuple[int, int]] = (),
     decode_forward: ForwardPass | None = None,
 ) -> ServingClock:
     """The clock of a server whose prefill steps have up to ``chunk`` tokens.
 
     ``mixes``: decodes share steps with prefills. ``overhead_ns``: host time of each step outside
-    the forward, ``decode_overhead_ns`` of those of decodes alone (None: the same).
+    the forward, ``decode_overheads`` of those of decodes alone as in ``ServerConfig``.
     ``decode_forward``: of steps of decodes alone, None: the model's. Without slots, logits of
     steps with prefills are priced at one row.
     """
@@ -155,12 +155,13 @@ def serving_clock(  # noqa: PLR0913 - keyword-only; each is one limit of the ser
     contexts = [0, *np.rint(SHORTEST * 2.0 ** _parts(octaves, PER_DOUBLING)).astype(int).tolist()]
     tokens = np.arange(1, (chunk + max_running if mixes else chunk) + 1, dtype=np.int64)
     slots = tuple(sorted({b.slots for b in captured.ladder.buckets if b.slots is not None}))
-    tables = _Tables(model, overhead_ns, mixes, [])
+    tables = _Tables(model, np.array([overhead_ns]), mixes, [])
     m = np.arange(1, max_running + 1, dtype=np.int64)
     classes = (*slots, slots[-1] + 1) if slots else (1,)
-    late = overhead_ns if decode_overhead_ns is None else decode_overhead_ns
+    at, late = np.array(decode_overheads or [(1, overhead_ns)], dtype=np.float64).T
+    each = np.rint(np.interp(m, at, late)).astype(np.int64)
     forward = decode_forward or model.forward
-    decodes = replace(tables, model=replace(model, forward=forward), overhead_ns=late)
+    decodes = replace(tables, model=replace(model, forward=forward), overhead_ns=each)
     index = dispatch(captured.decode_ladder, AdmissionRule(), m, m)
     sizes = np.array((*captured.decode_ladder.sizes, 0), dtype=np.int64)
     launched = np.where(index != EAGER_INDEX, sizes[index], m)
@@ -184,10 +185,13 @@ def serving_clock(  # noqa: PLR0913 - keyword-only; each is one limit of the ser
 
 @dataclass(frozen=True, slots=True)
 class _Tables:
-    """Builds the tables; ``known`` collects what the times rest on."""
+    """Builds the tables; ``known`` collects what the times rest on.
+
+    ``overhead_ns`` [1], or for each number of decodes.
+    """
 
     model: ReplayModel
-    overhead_ns: int
+    overhead_ns: Ints
     mixes: bool
     known: list[Provenance]
 
@@ -209,7 +213,7 @@ class _Tables:
         work = _grid(rows[:, None], n, logits[:, None], pairs, decodes, keys)
         ns = self._either(np.repeat(replays, len(query)), work, self.model.replay)
         x, ns = x.reshape(n.shape), ns.reshape(n.shape)
-        return _lines(x - x[:, :1], ns + self.overhead_ns)
+        return _lines(x - x[:, :1], ns + self.overhead_ns[:, None])
 
     def compute(
         self, captured: Captured, tokens: Ints, requests: int, pace: Pace
@@ -252,7 +256,8 @@ class _Tables:
         work = _grid(rows, 0, rows, 0, reads[:, None], keys)
         ns = self._either(np.repeat(replays, keys.shape[1]), work, full)
         return _lines(
-            keys * (PARTS if in_one_piece else 1), ns.reshape(keys.shape) + self.overhead_ns
+            keys * (PARTS if in_one_piece else 1),
+            ns.reshape(keys.shape) + self.overhead_ns[:, None],
         )
 
     def decode_attention(self, m: Ints, max_context: int) -> tuple[Lines, ...]:

@@ -27,7 +27,8 @@ class ServerConfig:
     decode together. ``kv_tokens``: capacity of the KV cache, in blocks of ``block_tokens``.
     ``max_requests``: most prefills of a step (None: no limit). ``step_overhead_ns``: host time of
     every step outside the forward (scheduling, sampling, detokenising), 0 unless measured;
-    ``decode_overhead_ns``: of a step of decodes alone, None: the same.
+    ``decode_overheads``: of a step of decodes alone, as (requests, ns) by ascending requests,
+    lines in between and flat beyond; (): the same.
     ``decode_forward``: what a step of decodes alone runs, where it differs (latent and linear
     attention); None: the model's forward.
     """
@@ -43,7 +44,7 @@ class ServerConfig:
     block_tokens: int = 16
     max_requests: int | None = None
     step_overhead_ns: int = 0
-    decode_overhead_ns: int | None = None
+    decode_overheads: tuple[tuple[int, int], ...] = ()
     decode_forward: ForwardPass | None = None
 
     def __post_init__(self) -> None:
@@ -55,9 +56,8 @@ class ServerConfig:
             require(1 <= value <= most, "server", name, value, f"an integer from 1 to {most}")
         many = self.max_requests
         require(many is None or many >= 1, "server", "max_requests", many, "an integer >= 1")
-        for name in ("step_overhead_ns", "decode_overhead_ns"):
-            late = getattr(self, name)
-            require(late is None or 0 <= late < 10**12, "server", name, late, "0 to 10**12")
+        for late in (self.step_overhead_ns, *(ns for _, ns in self.decode_overheads)):
+            require(0 <= late < 10**12, "server", "step_overhead_ns", late, "0 to 10**12")
         if self.policy.mixes:
             short = f"at most the chunk of {self.chunk}, as decodes share it"
             require(
@@ -91,6 +91,6 @@ class ServerConfig:
             mixes=self.policy.mixes,
             max_context=min(self.kv_tokens, MOST_CONTEXT),
             overhead_ns=self.step_overhead_ns,
-            decode_overhead_ns=self.decode_overhead_ns,
+            decode_overheads=self.decode_overheads,
             decode_forward=self.decode_forward,
         )
