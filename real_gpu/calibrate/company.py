@@ -25,12 +25,13 @@ LEAST_US = 2000.0
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """A graph of whole layers at ``rows`` rows, and about how long it runs.
+    """A graph of ``count`` whole layers at ``rows`` rows, and about how long it runs.
 
     ``calls``: they own the memory that the graph works on.
     """
 
     rows: int
+    count: int
     calls: list[Call]
     graph: torch.cuda.CUDAGraph
     ns: float
@@ -59,7 +60,7 @@ class Company:
         ns = min(sustained_ns(one.replay, 5))
         one.reset()
         repeats = max(1, round(LEAST_US * 1e3 / ns))
-        return Layers(rows, calls, capture(calls * repeats), ns * repeats)
+        return Layers(rows, repeats, calls, capture(calls * repeats), ns * repeats)
 
     def _calls(self, rows: int) -> list[Call]:
         """A layer in order, over the same weights at every number of rows."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import random
 from collections.abc import Iterable
 from functools import partial
 from typing import Any
@@ -21,12 +23,16 @@ Section = dict[str, Any]
 """
 
 FLOPS, BYTES = 6e8, 4e6  # about what a GPU does in a microsecond: only to size the graphs
+ONE_REQUEST = 40.0  # keys of one request
 MOST_DECODE_CALLS = 64
 BESIDE_ROWS = 64  # of the forward beside what has no rows
 TOKENS = [1, 64, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 4096, 8192]
 DECODES = [1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128]
 DECODE_KEYS = [16, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384]
 BAKED_KEYS = 40_960  # of a decode graph: the positions of a common model
+SHORT_KEYS = 16  # of the requests beside a long one
+LONG_KEYS = [512, 4096]
+DRAWN, DRAWN_MEDIAN, DRAWN_SIGMA = [4, 12, 24, 32, 64], 900.0, 1.0
 KEYS = [8, 32, 128, 512, 1024, 2048, 4096, 8192, 16384, 65536]
 
 
@@ -113,6 +119,37 @@ def decode_attention(
             calls = bench.attention(shape, m, 1, each - 1, BAKED_KEYS, most=MOST_DECODE_CALLS)
             points.append(([m, each], clock.call_ns(calls, max(5.0, moved / BYTES), m)))
     return _section({**_attention_key(shape), "op": "decode_attention"}, points)
+
+
+def long_decode(
+    bench: Bench, shape: Attention, requests: list[int], keys: list[int], clock: Clock
+) -> Section:
+    """As ``decode_attention`` where one request is long and all others are short.
+
+    ``drawn``: batches whose lengths are drawn, to see whether the law of ``simcg.cost.ragged``
+    holds; nothing is taken from them.
+    """
+
+    def at(lengths: list[int]) -> Timed:
+        moved = 4 * sum(lengths) * shape.kv_heads * shape.head_dim
+        guess = max(5.0, moved / BYTES, max(lengths) / ONE_REQUEST)
+        calls = bench.ragged(shape, lengths, 1, BAKED_KEYS, MOST_DECODE_CALLS)
+        return clock.call_ns(calls, guess, len(lengths))
+
+    points: list[tuple[object, Timed]] = []
+    for m in requests:
+        for longest in keys:
+            # the long one is neither the first nor the last to be started
+            lengths = [SHORT_KEYS] * (m // 2) + [longest] + [SHORT_KEYS] * (m - m // 2 - 1)
+            points.append(([m, longest], at(lengths)))
+    draws = random.Random(0)
+    drawn: list[tuple[object, Timed]] = []
+    for m in (m for m in DRAWN if m <= requests[-1]):
+        of_batch = [draws.lognormvariate(math.log(DRAWN_MEDIAN), DRAWN_SIGMA) for _ in range(m)]
+        lengths = [min(max(round(length), SHORT_KEYS), 2 * keys[-1]) for length in of_batch]
+        drawn.append((lengths, at(lengths)))
+    key = {**_attention_key(shape), "op": "decode_attention"}
+    return {**_section(key, points), "short_keys": SHORT_KEYS, "drawn": _section(key, drawn)}
 
 
 def elementwise(bench: Bench, arch: Architecture, op: Op, rows: list[int], clock: Clock) -> Section:

@@ -7,9 +7,10 @@ reads was not read by the one before.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 
 import torch
 
@@ -85,27 +86,32 @@ class Bench:
         ``longest``: keys that the launch allows for, as a graph bakes them in; at least the
         requests' own. ``most``: calls over keys of their own, as many as make them cold.
         """
-        rows, length = requests * query, query + context
+        return self.ragged(shape, [query + context] * requests, query, longest, most)
+
+    def ragged(
+        self, shape: Attention, lengths: Sequence[int], query: int, longest: int, most: int
+    ) -> list[Call]:
+        """The same of requests with so many keys each, their ``query`` new ones among them."""
+        requests, keys_read = len(lengths), sum(lengths)
+        rows = requests * query
         heads, kv, dim = shape.heads, shape.kv_heads, shape.head_dim
         q = self.rows(rows, (heads + 2 * kv) * dim).view(rows, heads + 2 * kv, dim)
         queries = q.narrow(1, 0, heads)
-        whole = partial(torch.arange, device=self.device, dtype=torch.int32)
+        whole = partial(torch.tensor, device=self.device, dtype=torch.int32)
         metadata = AttentionMetadata(
-            query_ends=whole(requests + 1) * query,
-            key_starts=whole(requests + 1) * length,
-            key_lengths=whole(requests) * 0 + length,
+            query_ends=whole([query * i for i in range(requests + 1)]),
+            key_starts=whole([0, *accumulate(lengths)]),
+            key_lengths=whole(lengths),
             slots=self.empty(0, dtype=torch.int64),
             positions=self.empty(0, dtype=torch.int64),
         )
-        bounds = LaunchBounds(rows, requests, query, max(length, longest))
-        size = 2 * length * requests * kv * dim * self.dtype.itemsize
+        bounds = LaunchBounds(rows, requests, query, max(*lengths, longest))
+        size = 2 * keys_read * kv * dim * self.dtype.itemsize
         sets = min(most, math.ceil(COLD_BYTES / size) + 1)
         kernel = attention_kernel(self.device)
         calls: list[Call] = []
         for _ in range(sets):
-            keys, values = (
-                self.rows(length * requests, kv * dim).view(-1, kv, dim) for _ in range(2)
-            )
+            keys, values = (self.rows(keys_read, kv * dim).view(-1, kv, dim) for _ in range(2))
             calls.append(partial(kernel, queries, keys, values, metadata, bounds, shape.window))
         return calls
 

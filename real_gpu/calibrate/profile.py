@@ -17,7 +17,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from real_gpu.calibrate.burst_fit import burst_of
 from real_gpu.calibrate.roofline import gpu_of, roofline
+from real_gpu.calibrate.wide import with_widths
 from simcg.cost.kernels import Kernels
 from simcg.cost.transfer import SIZES, leave_one_out
 from simcg.errors import InputError, require
@@ -67,7 +69,15 @@ def build_profile(raw: Raw, name: str) -> HardwareProfile:
     environment = {key: str(value) for key, value in raw["environment"].items()}
     environment["models"] = ", ".join(raw["models"])
     timed = [one for one in sections.values() if isinstance(one, dict) and "key" in one]
-    curves = tuple(map(_curve, at_common_clocks(timed)))
+    usual, common = usual_beside(timed), at_common_clocks(timed)
+    curves = with_widths(
+        [_curve(one) for one in common if "short_keys" not in one],
+        [
+            {**one, "drawn": at_usual_clocks(one["drawn"], usual)}
+            for one in common
+            if "short_keys" in one
+        ],
+    )
     gpu = gpu_of(name, raw["environment"], curves)
     quick = " at three points a curve: not for predictions" if raw["quick"] else ""
     profile = HardwareProfile(
@@ -81,6 +91,7 @@ def build_profile(raw: Raw, name: str) -> HardwareProfile:
         memory=_memory(sections),
         startup=_startup(sections),
         curves=curves,
+        burst=burst_of(sections["burst"], usual, curves) if "burst" in sections else None,
     )
     return msgspec.structs.replace(profile, transfer=transfer_errors(profile))
 
@@ -91,18 +102,25 @@ def at_common_clocks(timed: Sequence[Raw]) -> list[Raw]:
     What ran beside a point was the same at all points of about the same rows, so how much longer
     it took than in the median says how much slower the GPU was at that point.
     """
+    usual = usual_beside(timed)
+    return [at_usual_clocks(one, usual) for one in timed]
+
+
+def at_usual_clocks(one: Raw, usual: dict[int, float]) -> Raw:
+    """A section's points where the layers beside them take as long as ``usual`` says, by rows."""
+    beside = zip(one["beside_rows"], one["beside_ns"], strict=True)
+    faster = [usual.get(rows, ns) / ns for rows, ns in beside]
+    ns = [max(1, round(v * f)) for v, f in zip(one["ns"], faster, strict=True)]
+    return {**one, "ns": ns}
+
+
+def usual_beside(timed: Sequence[Raw]) -> dict[int, float]:
+    """By rows the median time of the layers that ran beside the curves' points."""
     took: dict[int, list[float]] = {}
     for one in timed:
         for rows, ns in zip(one["beside_rows"], one["beside_ns"], strict=True):
             took.setdefault(rows, []).append(ns)
-    usual = {rows: statistics.median(values) for rows, values in took.items()}
-    out = []
-    for one in timed:
-        beside = zip(one["beside_rows"], one["beside_ns"], strict=True)
-        faster = [usual[rows] / ns for rows, ns in beside]
-        ns = [max(1, round(v * f)) for v, f in zip(one["ns"], faster, strict=True)]
-        out.append({**one, "ns": ns})
-    return out
+    return {rows: statistics.median(values) for rows, values in took.items()}
 
 
 def _sections(raw: Raw) -> Raw:

@@ -10,6 +10,7 @@ import torch
 
 from real_gpu.backends.piecewise.compilers import CompilerName
 from real_gpu.calibrate import curves, gaps, host, startup
+from real_gpu.calibrate.burst import CAREFUL_BURSTS, QUICK_BURSTS, bursts
 from real_gpu.calibrate.clock import Clock
 from real_gpu.calibrate.company import Company
 from real_gpu.calibrate.issue import Bench
@@ -34,6 +35,7 @@ POWERS = list(range(10, 31))  # of two: bytes that a multiplication moves
 GAP_ROWS = [16, 64, 128, 256, 512, 1024]
 BREAK_ROWS = [64, 128, 192, 256]
 FEW_DECODES, FEW_DECODE_KEYS = [1, 4, 16, 64, 128], [64, 512, 2048, 8192]
+LONG_DECODES = [2, 4, 8, 16, 24, 32, 48, 64, 128]
 FEW_TOKENS, FEW_KEYS = [1, 64, 256, 1024, 4096], [32, 128, 512, 2048, 8192]
 CHAINS = [1024, 4096, 16384]
 REPLAYED = [1, 4, 16, 64, 256, 512, 1024, 2048, 4096, 8192, 16384]
@@ -86,6 +88,7 @@ def sections(job: Job) -> list[Section]:
     samples = 5 if job.quick else 25
     dispatch = partial(_dispatch, both_kinds(job.models), job.device.device, samples)
     dense = both_kinds(job.models)[0]
+    plan = QUICK_BURSTS if job.quick else CAREFUL_BURSTS
     depths = (1, 2, 1) if job.quick else (2, 6, 2)
     thin, wide = ((1, 2), (1, 2)) if job.quick else ((2, 10), (2, 10))
     compilers: tuple[tuple[CompilerName, float], ...] = (("eager", 10), ("inductor", 50))
@@ -100,6 +103,7 @@ def sections(job: Job) -> list[Section]:
                                      job.pace.samples)),
         Section("gaps", 6, partial(gaps.gaps, job.bench, dense, job.rows(GAP_ROWS), job.clock)),
         *_curve_sections(job, shapes),
+        Section("burst", 15, lambda: bursts(job.clock.company, plan)),
         Section("dispatch again", 3, dispatch),
         *(
             Section(f"compiled {name}", seconds,
@@ -151,6 +155,9 @@ def _attention_sections(job: Job, shapes: Shapes) -> list[Section]:
         ("decode attention", curves.decode_attention, known, curves.DECODES, curves.DECODE_KEYS,
          6.0),
         ("decode attention", curves.decode_attention, spread, FEW_DECODES, FEW_DECODE_KEYS, 1.0),
+        # behind a window all requests are alike
+        ("long decode", curves.long_decode, [s for s in (*known, *spread) if s.window is None],
+         LONG_DECODES, curves.LONG_KEYS, 1.2),
     )  # fmt: skip
     return [
         Section(f"{name} {shape.heads}/{shape.kv_heads}/{shape.head_dim}/{shape.window}", seconds,

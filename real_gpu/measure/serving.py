@@ -163,4 +163,5 @@ def _step_row(run: int, step: ServedStep) -> ServingStep:
         decodes=step.decodes, keys=sum(cached + 1 for _, cached in both[: step.decodes]),
         bucket=step.ran.bucket, start_ns=step.start_ns, end_ns=step.end_ns,
         plan_ns=step.ran.plan_ns, host_ns=step.ran.host_ns, device_ns=step.ran.device_ns,
+        lengths=tuple(cached + 1 for _, cached in both[: step.decodes]),
     )  # fmt: skip
