@@ -214,7 +214,7 @@ def test_errors_on_a_sample() -> None:
     assert len(worst(outcomes, 5)) == 5
 
 
-PINNED = (0.0, 0.0)
+PINNED = (0.060, 0.148)
 
 
 def test_the_recorded_run_on_an_rtx_pro_6000() -> None:
