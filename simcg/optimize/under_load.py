@@ -22,7 +22,7 @@ from simcg.des.serving.setup import Wanted, server_setup
 from simcg.des.serving.statistics import BATCHES, Interval, interval, paired
 from simcg.errors import Finding, InputError, require
 from simcg.ladder import Ladder
-from simcg.optimize.scenario import Scenario
+from simcg.optimize.scenario import Limits, Scenario
 from simcg.optimize.study import Traffic, solved_on
 from simcg.workload.step_sets import aggregate
 from simcg.workload.steps import Steps
@@ -83,8 +83,9 @@ class Choice:
 
     ``judged``: winner less default in ms on runs that did not rank them, None where they are the
     same or the default does not keep up. ``chosen``: the default unless the winner is better
-    beyond chance. ``fewest``: fewest graphs that are as good as the winner. ``path``: the ladders
-    of each round; ``cycle``: rounds that repeat, 1 when the ladder rests, 0 when neither.
+    beyond chance or limits forbid the default. ``fewest``: fewest graphs that are as good as the
+    winner. ``path``: the ladders of each round; ``cycle``: rounds that repeat, 1 when the ladder
+    rests, 0 when neither.
     """
 
     question: Question
@@ -118,7 +119,9 @@ def choose_under_load(question: Question, notify: Callable[[str], None] = lambda
     for ladder, name in named.items():
         notify(f"serving with {name}, {len(ladder)} graphs")
         served.append(_served(question, name, ladder))
-    ranked = sorted((c for c in served if c.overload is None),
+    # under limits that it may break the default is what others are compared with, no candidate
+    free = question.scenario.limits == Limits() or default in proposed.values()
+    ranked = sorted((c for c in served[not free :] if c.overload is None),
                     key=lambda c: (c.mean.mean, len(c.ladder)))  # fmt: skip
     dropped = tuple(c for c in served if c.overload is not None)
     if not ranked:
@@ -131,7 +134,7 @@ def choose_under_load(question: Question, notify: Callable[[str], None] = lambda
         judged = paired(before, after)
     tied = [c for c in ranked if _is_tied(winner, c)]
     chosen = winner
-    if judged is not None and judged.high >= 0:
+    if free and judged is not None and judged.high >= 0:
         chosen = served[0]
     return Choice(
         question=question,

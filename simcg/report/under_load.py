@@ -27,7 +27,8 @@ def verdict(choice: Choice) -> tuple[str, ...]:
     bounds = f"95 % interval {-choice.judged.high:+.2f} to {-choice.judged.low:+.2f} ms"
     found = f"saves {-choice.judged.mean:+.2f} ms of {what} ({percent(saved)}), {bounds}"
     if choice.chosen is winner:
-        return (f"Use {winner.name}, {_graphs(winner)}: it {found}.",)
+        unsure = "" if choice.is_significant else ", not significant"
+        return (f"Use {winner.name}, {_graphs(winner)}: it {found}{unsure}.",)
     first = f"Keep the default, {_graphs(default)}: the best candidate is not better beyond chance."
     return (first, f"{winner.name}, {_graphs(winner)}, {found}: not significant.")
 
@@ -56,7 +57,8 @@ def judged_on(choice: Choice) -> str:
 def candidates_table(choice: Choice) -> Table:
     """Candidates, best first, with their difference to the default."""
     default, rows = choice.default, list[Row]()
-    for one in choice.ranked:
+    alone = () if default in (*choice.ranked, *choice.dropped) else (default,)
+    for one in (*choice.ranked, *alone):
         mean = one.mean
         less = ""
         if default.values and one is not default:

@@ -124,6 +124,15 @@ def test_one_candidate_is_the_winner() -> None:
     assert made.cycle == 1
 
 
+def test_a_default_that_limits_forbid_is_not_chosen() -> None:
+    """It is what others are compared with, no candidate."""
+    made = choose_under_load(question(limits=Limits(max_buckets=3)))
+    assert made.default.ladder == made.question.scenario.default_ladder
+    assert made.default not in made.ranked
+    assert len(made.chosen.ladder) <= 3
+    assert made.judged is not None
+
+
 def test_one_more_bucket_never_worsens_the_exact_optimum() -> None:
     asked = question("bucket-edge")
     config, clock = asked.server(asked.scenario.default_ladder)
