@@ -191,10 +191,10 @@ KERNEL_MUTANTS = {
         "stored = shape.k * shape.n * 2",
     ),
     "experts as 16 bits": (
-        "touched * shape.k * shape.n * DTYPE_BITS[shape.weights] / 8",
-        "touched * shape.k * shape.n * 2",
+        "_touched(shape, rows) * shape.k * shape.n * DTYPE_BITS[shape.weights] / 8",
+        "_touched(shape, rows) * shape.k * shape.n * 2",
     ),
-    "activations free": ("moved = stored + 2.0 * rows *", "moved = stored + 0.0 * rows *"),
+    "activations free": ("moved = stored + 2.0 * rows * (", "moved = stored + 0.0 * rows * ("),
     "compute and stream in turn": (
         "np.maximum(compute, stream), roof.compute,",
         "compute + stream, roof.compute,",
