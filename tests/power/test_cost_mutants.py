@@ -203,8 +203,8 @@ KERNEL_MUTANTS = {
     "fp4 at the 16-bit rate": ('{"fp8": "fp8", "nvfp4": "fp4"}', '{"fp8": "fp8"}'),
     "4-bit weights at the fp4 rate": ('{"fp8": "fp8",', '{"fp8": "fp8", "bf16": "fp4",'),
     "all experts touched": (
-        "shape.experts * (1 - (1 - shape.top_k / shape.experts) ** rows)",
-        "shape.experts + 0.0 * rows",
+        "shape.experts * (1 - missed)",
+        "shape.experts + 0.0 * missed",
     ),
     "an all-reduce moves bytes once": ("sent = 2.0 *", "sent = 1.0 *"),
     "an all-reduce of all ranks": ("(shape.ranks - 1) / shape.ranks", "1.0"),
