@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -126,7 +127,9 @@ def _one(costs: dict[str, ServerCosts], job: tuple[str, Point]) -> tuple[str, Fo
 
 def _key(point: Point) -> str:
     """What decides the prediction."""
-    return f"{configuration(point)} {point.version} {point.source == 'gap-analysis'}"
+    costs = hashlib.sha256(msgspec.json.encode(server_costs()[point.framework])).hexdigest()[:8]
+    own = point.source == "gap-analysis"
+    return f"{configuration(point)} {point.version} {own} {costs}"
 
 
 def _outcome(point: Point, found: Found, estimate: tuple[float, float] | None) -> Outcome:
