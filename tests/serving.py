@@ -7,13 +7,15 @@ nothing else. Every request is touched in every step, and blocks are counted req
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from simcg.arrays import Floats, Ints
+from simcg.cost.burst import Pace
 from simcg.des.serving.clock import ServingClock
-from simcg.des.serving.lines import TICK_BITS, Lines, lines_through, value_at
+from simcg.des.serving.lines import TICK_BITS, TICKS_PER_NS, Lines, lines_through, value_at
 from simcg.des.serving.policy import Policy
 from simcg.des.serving.server import NEVER, Columns, Limits
 
@@ -71,6 +73,7 @@ class PlainServer:
         self.waiting: list[Plain] = []
         self.running: list[Plain] = []  # in order of admission; the last may be half prefilled
         self.now = 0
+        self.rest, self.rest_at = 1.0, 0
 
     def run(self) -> PlainRun:
         """Until all are done."""
@@ -179,8 +182,9 @@ class PlainServer:
         keys = sum(one.computed + 1 for one in decoding)
         if tokens:
             ticks = self.clock.chunked_step(tokens, pairs, len(chosen), len(decoding), keys)
+            ticks -= self._sooner(ticks, (tokens, pairs, len(chosen), len(decoding)))
         else:
-            ticks = value_at(self.clock.decode[len(decoding)], keys)
+            ticks = value_at(self.clock.decode[len(decoding)], self._read(decoding))
         self.run_.steps.append((self.now, ticks, tokens, len(decoding), keys))
         self.run_.used.append(self.limits.kv_blocks - self.free)
         for one, _ in chosen:
@@ -201,6 +205,25 @@ class PlainServer:
         for one in sorted(decoding, key=lambda r: r.index) + ended[len(decoding) :]:
             self._token(one)
 
+    def _read(self, decoding: list[Plain]) -> int:
+        """Keys that the decode kernel takes the time of, position by position."""
+        lengths = [one.computed + 1 for one in decoding]
+        if not self.clock.widths:
+            return sum(lengths)
+        return parts_read(lengths, self.clock.widths[len(lengths)])
+
+    def _sooner(self, ticks: int, step: tuple[int, int, int, int]) -> int:
+        """By how much a step with prompts is shorter as the GPU has rested."""
+        pace = self.clock.pace
+        if pace is None:
+            return 0
+        rest = pace.rested(self.rest, (self.now - self.rest_at) / TICKS_PER_NS)
+        bound = self.clock.compute_ticks(*step) / TICKS_PER_NS
+        shorter, self.rest = pace.step(rest, ticks / TICKS_PER_NS, bound)
+        sooner = round(shorter * TICKS_PER_NS)
+        self.rest_at = self.now + ticks - sooner
+        return sooner
+
     def _token(self, one: Plain) -> None:
         one.generated += 1
         one.decodes = True
@@ -218,21 +241,47 @@ class PlainServer:
                 self.sent += 1
 
 
-def made_clock(random: np.random.Generator, rows: int, running: int) -> ServingClock:
-    """Durations that depend on everything a step's may, with kinks, in no particular unit."""
+def parts_read(lengths: Sequence[int], width: int) -> int:
+    """Position by position: as many requests as are that long, but never fewer than ``width``.
+
+    In 256ths of a key, as ``width`` is.
+    """
+    longest = max(lengths)
+    return sum(max(width, 256 * sum(n > at for n in lengths)) for at in range(longest))
+
+
+def made_clock(
+    random: np.random.Generator, rows: int, running: int, *, uneven: bool = False
+) -> ServingClock:
+    """Durations that depend on everything a step's may, with kinks, in no particular unit.
+
+    ``uneven``: the decode kernel reads requests in one piece, and prompts come in bursts.
+    """
 
     def lines(points: int, width: int, height: int) -> Lines:
         xs = [0, *np.cumsum(random.integers(1, width, points - 1)).tolist()]
         return lines_through(xs, np.cumsum(random.integers(1, height, points)).tolist())
 
     chunked = tuple(lines(3, 200, 400) for _ in range(rows + running))
-    return ServingClock(
+    keys = 120 * 256 if uneven else 120
+    clock = ServingClock(
         slot_counts=(),
         chunked=((NO_LINE, *chunked),),
         prefill=(NO_LINE, *(lines(3, 300, 50) for _ in range(rows))),
-        decode=(NO_LINE, *(lines(4, 120, 60) for _ in range(running))),
+        decode=(NO_LINE, *(lines(4, keys, 60) for _ in range(running))),
         decode_attention=(NO_LINE, *(lines(2, 100, 20) for _ in range(running))),
         provenance="assumed",
+    )
+    if not uneven:
+        return clock
+    widths = [random.integers(256, 256 * m + 1) for m in range(1, running + 1)]
+    bound = random.integers(0, 200, rows + running)
+    fresh, fall, rise = random.uniform(1, 1.3), *random.uniform(50, 5_000, 2)
+    return replace(
+        clock,
+        widths=(0, *map(int, widths)),
+        pace=Pace(fresh, random.uniform(0.9, fresh), fall, rise),
+        compute=((0, *bound.tolist()),),
     )
 
 

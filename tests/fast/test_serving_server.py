@@ -23,7 +23,9 @@ POLICIES = (
 )
 
 
-def both(seed: int, policy: Policy) -> tuple[PlainRun, Server, list[LoggedStep]]:
+def both(
+    seed: int, policy: Policy, *, uneven: bool = False
+) -> tuple[PlainRun, Server, list[LoggedStep]]:
     """The plain run and the server on the same random traffic, limits and clock."""
     random = np.random.default_rng(seed)
     running = int(random.integers(1, 7))
@@ -32,7 +34,7 @@ def both(seed: int, policy: Policy) -> tuple[PlainRun, Server, list[LoggedStep]]
     # a request has at most 79 tokens
     blocks = int(random.integers(-(-80 // block), 4 * -(-80 // block)))
     limits = Limits(chunk, running, int(random.integers(1, 9)), blocks, block)
-    clock = made_clock(random, chunk, running)
+    clock = made_clock(random, chunk, running, uneven=uneven)
     count = int(random.integers(1, 40))
     closed = int(random.integers(1, 8)) if random.random() < 0.3 else 0
     columns = made_columns(random, count, closed=closed)
@@ -85,3 +87,18 @@ def test_runs_of_steps_equal_their_steps_one_by_one(policy: Policy) -> None:
         skipped += len(plain.steps) - len(log)
     assert preempted > 100  # the law was tried where the cache is full
     assert skipped > 1_000
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda p: p.name)
+def test_ragged_batches_and_bursts_are_skipped_over_as_exactly(policy: Policy) -> None:
+    """The same where the longest request counts and prompts meet a clock that rests."""
+    preempted = skipped = changed = 0
+    for seed in range(100):
+        plain, server, log = both(seed, policy, uneven=True)
+        agree(plain, server, log)
+        preempted += plain.preemptions
+        skipped += len(plain.steps) - len(log)
+        changed += server.rest < 1
+    assert preempted > 50
+    assert skipped > 500
+    assert changed > 90
