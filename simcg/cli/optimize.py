@@ -150,7 +150,7 @@ def _under_load(
     out.print()
     name = f"{scenario.engine.name} {scenario.engine.version}"
     graphs = len(choice.chosen.ladder)
-    out.print(f"flags of {name} for {choice.chosen.name}, {graphs} graphs:", style="bold")
+    out.print(f"flags of {name} for {choice.chosen.name} ({graphs}):", style="bold")
     click.echo(scenario.engine.flags(choice.chosen.ladder, model.backend))
     if len(choice.fewest.ladder) < graphs:
         fewer = len(choice.fewest.ladder)

@@ -27,8 +27,13 @@ def verdict(choice: Choice) -> tuple[str, ...]:
     bounds = f"95 % interval {-choice.judged.high:+.2f} to {-choice.judged.low:+.2f} ms"
     found = f"saves {-choice.judged.mean:+.2f} ms of {what} ({percent(saved)}), {bounds}"
     if choice.chosen is winner:
-        unsure = "" if choice.is_significant else ", not significant"
-        return (f"Use {winner.name}, {_graphs(winner)}: it {found}{unsure}.",)
+        if choice.judged.high < 0:
+            return (f"Use {winner.name}, {_graphs(winner)}: it {found}.",)
+        worse = f"{choice.judged.mean:+.2f} ms of {what} ({percent(-saved)})"
+        span = f"95 % interval {choice.judged.low:+.2f} to {choice.judged.high:+.2f} ms"
+        first = f"Use {winner.name}, {_graphs(winner)}: the best that the limits permit."
+        unsure = "" if choice.is_significant else ": not significant"
+        return (first, f"Against the default, {worse}, {span}{unsure}.")
     first = f"Keep the default, {_graphs(default)}: the best candidate is not better beyond chance."
     return (first, f"{winner.name}, {_graphs(winner)}, {found}: not significant.")
 
