@@ -265,3 +265,56 @@ def test_every_planned_curve_is_measured_and_ends_in_the_profile(
         for op in lean_pass(arch).numbered[0]:
             assert kernels.time(op, rows_work([1, 9])).provenance == "measured"
             assert kernels.time(op, decodes([1, 3])).provenance == "measured"
+
+
+def test_decodes_with_one_long_request_end_as_widths(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of every attention without a window; drawn batches go along, and change no curve."""
+    monkeypatch.setattr(Job, "clock", Wall())
+    monkeypatch.setattr(plan, "SPREAD_ATTENTIONS", ())
+    monkeypatch.setattr(curves, "DECODES", [1, 3, 4])
+    monkeypatch.setattr(curves, "DECODE_KEYS", [8, 64, 256])
+    monkeypatch.setattr(curves, "LONG_KEYS", [32, 200])
+    monkeypatch.setattr(sections, "LONG_DECODES", [2, 4])
+    monkeypatch.setattr(Job, "bench", Bench(CPU, torch.float32))
+    job = Job(FAMILIES, RecordingCpuDevice(), quick=True)
+    work = [s for s in sections.sections(job) if "decode" in s.name]
+    results, _ = program.measure(work)
+    assert not {name: r["error"] for name, r in results.items() if "error" in r}
+    long = {name: r for name, r in results.items() if name.startswith("long decode")}
+    assert len(long) == sum(not r["key"]["window"] for r in results.values()) / 2
+    for one in long.values():
+        assert one["x"] == [[2, 32], [2, 200], [4, 32], [4, 200]]
+        assert [len(lengths) for lengths in one["drawn"]["x"]] == [4]
+    raw = made_raw(FAMILIES)
+    kept = {n: s for n, s in raw["sections"].items() if not n.startswith("decode attention")}
+    profile = build_profile({**raw, "sections": {**kept, **results}}, "h200")
+    known = [c for c in profile.curves if c.key.op == "decode_attention"]
+    assert len(known) == len(work) - len(long)
+    assert all(bool(c.width) == (c.key.window == 0) for c in known)
+
+
+def test_requests_of_any_length_attend_to_their_own_keys() -> None:
+    """One call over ragged requests gives each what a call of its own would."""
+    torch.manual_seed(0)
+    bench, shape = Bench(CPU, torch.float32), Attention(4, 2, 8)
+    call: Any
+    (call,) = bench.ragged(shape, [3, 9, 1], 1, 64, most=1)
+    whole = call()
+    queries, keys, values, metadata, bounds, window = call.args
+    starts = metadata.key_starts.tolist()
+    assert starts == [0, 3, 12, 13]
+    assert bounds.longest_key == 64
+    for i, begin in enumerate(starts[:-1]):
+        own = slice(begin, starts[i + 1])
+        alone = metadata.__class__(
+            query_ends=metadata.query_ends[:2],
+            key_starts=metadata.key_starts[:2] * 0,
+            key_lengths=metadata.key_lengths[i : i + 1],
+            slots=metadata.slots,
+            positions=metadata.positions,
+        )
+        found = call.func(
+            queries[i : i + 1], keys[own], values[own], alone,
+            bounds.__class__(1, 1, 1, 64), window,
+        )  # fmt: skip
+        torch.testing.assert_close(whole[i : i + 1], found)
