@@ -274,7 +274,7 @@ def made_clock(
     )
     if not uneven:
         return clock
-    widths = [random.integers(256, 256 * m + 1) for m in range(1, running + 1)]
+    widths = [random.integers(256, 256 * m + 400) for m in range(1, running + 1)]
     bound = random.integers(0, 200, rows + running)
     fresh, fall, rise = random.uniform(1, 1.3), *random.uniform(50, 5_000, 2)
     return replace(

@@ -23,19 +23,21 @@ from tests.serving import parts_read
 lengths_of = st.lists(st.integers(1, 300), min_size=1, max_size=12).map(sorted)
 
 
-def batches() -> st.SearchStrategy[tuple[list[int], int]]:
-    """Lengths and a width of one to all of them."""
-    return lengths_of.flatmap(lambda n: st.tuples(st.just(n), st.integers(PARTS, PARTS * len(n))))
+def batches(padding: int = 0) -> st.SearchStrategy[tuple[list[int], int]]:
+    """Lengths and a width of one to all of them, and so many requests more that are padding."""
+    return lengths_of.flatmap(
+        lambda n: st.tuples(st.just(n), st.integers(PARTS, PARTS * (len(n) + padding)))
+    )
 
 
-@given(batches())
+@given(batches(padding=3))
 def test_the_longest_requests_cost_as_if_all_were_as_long(batch: tuple[list[int], int]) -> None:
     """The closed form is the sum over positions of the requests there, at least the width."""
     lengths, width = batch
     assert effective_parts(lengths, width) == parts_read(lengths, width)
 
 
-@given(batches())
+@given(batches(padding=3))
 def test_a_token_more_for_all_adds_its_growth(batch: tuple[list[int], int]) -> None:
     """Each time, so that runs of steps are linear."""
     lengths, width = batch

@@ -86,8 +86,8 @@ MUTANTS = {
     "short chains tell the bytes": ('chains["chains"][-1], chains["small"]',
                                     'chains["small"], chains["small"]'),
     "small graphs are their nodes": ('- small["nodes"] * per_node', '- small["nodes"] * 2548'),
-    "wandering clocks kept": ("usual[rows] / ns for", "1.0 for"),
-    "wandering clocks twice": ("usual[rows] / ns for", "ns / usual[rows] for"),
+    "wandering clocks kept": ("usual.get(rows, ns) / ns for", "1.0 for"),
+    "wandering clocks twice": ("usual.get(rows, ns) / ns for", "ns / usual[rows] for"),
     "decodes along the other axis": ("x=requests, y=keys", "x=keys, y=requests"),
     "transfers never held out": ("if errors\n", "if not errors\n"),
 }  # fmt: skip
