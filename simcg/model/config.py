@@ -124,10 +124,7 @@ def _experts(fields: Fields, family: str) -> tuple[int, int, int]:
     """Experts, choices a token, width of an expert."""
     count = "num_experts" if family == "qwen3_moe" else "num_local_experts"
     width = "moe_intermediate_size" if family == "qwen3_moe" else "intermediate_size"
-    experts, top_k = fields.integer(count), fields.integer("num_experts_per_tok")
-    if top_k > experts:
-        raise fields.fail("num_experts_per_tok", f"at most the {experts} experts")
-    return experts, top_k, fields.integer(width)
+    return *fields.experts(count), fields.integer(width)
 
 
 def _moe_layers(fields: Fields, family: str, layers: int) -> list[bool]:

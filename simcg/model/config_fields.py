@@ -42,6 +42,13 @@ class Fields:
             raise self.fail(field, "true or false")
         return value
 
+    def experts(self, field: str) -> tuple[int, int]:
+        """Experts of a layer, which ``field`` names, and how many of them a token takes."""
+        experts, top_k = self.integer(field), self.integer("num_experts_per_tok")
+        if top_k > experts:
+            raise self.fail("num_experts_per_tok", f"at most the {experts} experts")
+        return experts, top_k
+
     def check_word(self, field: str, known: tuple[str, ...]) -> None:
         """Refuses any value but those, or none."""
         value = self.raw.get(field)

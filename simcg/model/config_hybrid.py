@@ -54,9 +54,7 @@ def hybrid_architecture(fields: Fields, name: str, family: str, layers: int) -> 
 
 def _experts(fields: Fields) -> tuple[int, int, int, int]:
     """Experts, choices a token, width of an expert, width of the shared one."""
-    experts, top_k = fields.integer("num_experts"), fields.integer("num_experts_per_tok")
-    if top_k > experts:
-        raise fields.fail("num_experts_per_tok", f"at most the {experts} experts")
+    experts, top_k = fields.experts("num_experts")
     shared = fields.integer("shared_expert_intermediate_size", default=0, least=0)
     return experts, top_k, fields.integer("moe_intermediate_size"), shared
 

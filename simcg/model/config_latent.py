@@ -53,9 +53,7 @@ def latent_architecture(fields: Fields, name: str, family: str, layers: int) -> 
 
 def _experts(fields: Fields) -> tuple[int, int, int, int]:
     """Experts, choices a token, width of an expert, shared experts."""
-    experts, top_k = fields.integer("n_routed_experts"), fields.integer("num_experts_per_tok")
-    if top_k > experts:
-        raise fields.fail("num_experts_per_tok", f"at most the {experts} experts")
+    experts, top_k = fields.experts("n_routed_experts")
     shared = fields.integer("n_shared_experts", default=0, least=0)
     return experts, top_k, fields.integer("moe_intermediate_size"), shared
 

@@ -10,7 +10,8 @@ import real_gpu.calibrate.profile
 from real_gpu.calibrate.plan import DEFAULT_MODELS
 from simcg.model.catalog import architecture_named
 from tests.calibrations import made_raw
-from tests.power.test_cost_mutants import holds, mutated
+from tests.mutants import mutated
+from tests.power.test_cost_mutants import holds
 
 RAW = made_raw([architecture_named(name) for name in DEFAULT_MODELS[:1]])
 SLOW = RAW["sections"]["gemm 4096x6144"]  # one point was timed at clocks of a tenth less

@@ -5,9 +5,6 @@ No mutant in the lists is equivalent to the original.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -28,8 +25,7 @@ from tests.cost_laws import (
     timeline_agrees,
     transfers_agree,
 )
-
-Law = Callable[[ModuleType], bool]
+from tests.mutants import Law, mutated
 
 TIMELINE_MUTANTS = {
     "latency dropped": ("host_ns + latency_ns + duration_ns", "host_ns + duration_ns"),
@@ -317,16 +313,6 @@ CASES: list[tuple[ModuleType, Law, dict[str, tuple[str, str]]]] = [
     (simcg.cost.smooth, smoothing_agrees, SMOOTH_MUTANTS),
     (simcg.cost.transfer, transfers_agree, TRANSFER_MUTANTS),
 ]
-
-
-def mutated(monkeypatch: pytest.MonkeyPatch, module: ModuleType, old: str, new: str) -> ModuleType:
-    """The module with one piece of its text replaced."""
-    source = Path(str(module.__file__)).read_text(encoding="utf-8")
-    assert source.count(old) == 1, f"the mutant's place is gone from {module.__name__}: {old}"
-    mutant = ModuleType("mutant")
-    monkeypatch.setitem(sys.modules, mutant.__name__, mutant)  # dataclass looks itself up
-    exec(compile(source.replace(old, new), "mutant", "exec"), mutant.__dict__)
-    return mutant
 
 
 def holds(law: Law, module: ModuleType) -> bool:

@@ -35,7 +35,7 @@ from simcg.model.catalog import architecture_named
 from simcg.model.forward import forward_pass
 from tests.costs import one_request
 from tests.machines import as_played, costs_of, play_ranks
-from tests.power.test_cost_mutants import Law, mutated
+from tests.mutants import Law, mutated
 
 STREAM = simcg.des.machine.stream
 HOST = simcg.des.machine.host

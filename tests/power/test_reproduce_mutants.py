@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -21,6 +18,7 @@ from simcg.model.activations import lifetimes
 from simcg.reproduce.cases import GLM_SHORT, R1_DECODE
 from simcg.reproduce.parameters import BOUNDS, Parameters, start
 from simcg.reproduce.simulator import forward_of
+from tests.mutants import mutated
 
 
 def made_up(values: Parameters, row: str) -> float:
@@ -175,21 +173,10 @@ MUTANTS = {
 }  # fmt: skip
 
 
-def mutated(monkeypatch: pytest.MonkeyPatch, name: str, old: str, new: str) -> ModuleType:
-    file = MODULES[name].__file__
-    assert file is not None
-    source = Path(file).read_text(encoding="utf-8")
-    assert source.count(old) == 1, f"the mutant's place is gone from {name}.py: {old}"
-    module = ModuleType(f"mutated_{name}")
-    monkeypatch.setitem(sys.modules, module.__name__, module)  # dataclass looks itself up
-    exec(compile(source.replace(old, new), module.__name__, "exec"), module.__dict__)
-    return module
-
-
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_each_mutant_breaks_its_law(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     name, old, new = MUTANTS[mutant]
-    assert not LAWS[name](mutated(monkeypatch, name, old, new))
+    assert not LAWS[name](mutated(monkeypatch, MODULES[name], old, new))
 
 
 @pytest.mark.parametrize("name", MODULES)

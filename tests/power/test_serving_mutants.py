@@ -5,8 +5,6 @@ No mutant in the list is equivalent to the original.
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -20,6 +18,7 @@ from simcg.des.serving.lines import value_at
 from simcg.des.serving.policy import MIXED, PREFILL_FIRST
 from simcg.des.serving.server import Limits
 from simcg.des.serving.tally import Gaps
+from tests.mutants import mutated
 from tests.serving import PlainServer, made_clock, made_columns
 
 SERVER_MUTANTS = {
@@ -89,16 +88,6 @@ CLOCK_MUTANTS = {
     "decodes not attended": ("x += value_at(self.decode_attention[decodes], keys)", "x += 0"),
     "rows without decodes": ("value_at(table[tokens + decodes], ", "value_at(table[tokens], "),
 }
-
-
-def mutated(monkeypatch: pytest.MonkeyPatch, module: ModuleType, old: str, new: str) -> ModuleType:
-    """The module with one piece of its text replaced."""
-    source = Path(str(module.__file__)).read_text(encoding="utf-8")
-    assert source.count(old) == 1, f"the mutant's place is gone from {module.__name__}: {old}"
-    mutant = ModuleType("mutant")
-    monkeypatch.setitem(sys.modules, mutant.__name__, mutant)
-    exec(compile(source.replace(old, new), "mutant", "exec"), mutant.__dict__)
-    return mutant
 
 
 def server_agrees(module: ModuleType) -> bool:

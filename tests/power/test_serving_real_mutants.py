@@ -17,7 +17,7 @@ import simcg.runs.serving
 from real_gpu.serving.policy import Limits
 from simcg.hardware.catalog import load_profile
 from tests.made_runs import runs_of, serving_lines
-from tests.power.test_cost_mutants import mutated
+from tests.mutants import mutated
 from tests.served import (
     LONGEST,
     POLICIES,

@@ -13,7 +13,7 @@ import simcg.cost.ragged
 import simcg.des.serving.server
 from simcg.des.serving.policy import MIXED, PREFILL_FIRST
 from simcg.des.serving.server import Limits
-from tests.power.test_cost_mutants import mutated
+from tests.mutants import mutated
 from tests.serving import PlainServer, made_clock, made_columns, parts_read
 
 

@@ -5,8 +5,6 @@ No mutant in the list is equivalent to the original.
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -14,6 +12,7 @@ import pytest
 
 import simcg.workload.prefix_cache
 import simcg.workload.scheduler
+from tests.mutants import mutated
 from tests.workloads import batch_row, make_requests, reference_hits, reference_steps, rows
 
 SCHEDULER_MUTANTS = {
@@ -53,16 +52,6 @@ CACHE_MUTANTS = {
     "newest prompt first": ("self._prompts.popleft()", "self._prompts.pop()"),
     "hits alone are kept": ("self._unbounded.update(hashes[hits:])", "self._unbounded.update(())"),
 }
-
-
-def mutated(monkeypatch: pytest.MonkeyPatch, module: ModuleType, old: str, new: str) -> ModuleType:
-    """The module with one piece of its text replaced."""
-    source = Path(str(module.__file__)).read_text(encoding="utf-8")
-    assert source.count(old) == 1, f"the mutant's place is gone from {module.__name__}: {old}"
-    mutant = ModuleType("mutant")
-    monkeypatch.setitem(sys.modules, mutant.__name__, mutant)
-    exec(compile(source.replace(old, new), "mutant", "exec"), mutant.__dict__)
-    return mutant
 
 
 def scheduler_agrees(module: ModuleType) -> bool:
