@@ -10,14 +10,14 @@ from typing import Any
 from simcg.backend import CaptureBackend, backend_named
 from simcg.cost.table import ReplayModel
 from simcg.engines import Deployment, Engine, engine_named
-from simcg.errors import InputError
+from simcg.errors import InputError, require
 from simcg.hardware.catalog import load_profile
 from simcg.hardware.profile import HardwareProfile
 from simcg.model.architecture import Architecture
 from simcg.model.catalog import load_architecture
 from simcg.model.forward import forward_pass
 from simcg.model.ops import Dtype, activation_dtype
-from simcg.optimize.scenario import Limits, Scenario
+from simcg.optimize.scenario import LARGEST_CHUNK, Limits, Scenario
 from simcg.workload.builtin import builtin_workload, workload_names
 from simcg.workload.read import read_traffic
 from simcg.workload.requests import Requests
@@ -96,6 +96,9 @@ def scenario_from(
     arch = load_architecture(server["model"])
     engine = engine_named(server["engine"])
     backend = _backend(engine, server["backend"])
+    for flag, count in (("--slots", server["slots"]), ("--max-num-seqs", server["max_num_seqs"])):
+        few = count is None or 1 <= count <= LARGEST_CHUNK  # a request has a token at least
+        require(few, flag, "", count, f"an integer from 1 to {LARGEST_CHUNK}")
     slots = server["slots"]
     if slots is not None and not backend.uses_slots:
         raise InputError("--slots", "", slots, f"backend full: {backend.name} has no slots")

@@ -66,6 +66,8 @@ CASES: list[tuple[str, tuple[str, ...]]] = [
     ("optimize good.csv --slots 0 --backend full", ("--slots", "0", "x>=1")),
     ("optimize good.csv --tp 3", ("tp: got 3", "a divisor of 32")),
     ("optimize good.csv --tp 0", ("--tp", "0", "1<=x<=1024")),
+    (f"optimize good.csv --backend full --slots {10**25}", ("--slots", "131072")),
+    (f"simulate good.csv --max-num-seqs {10**25}", ("--max-num-seqs", "131072")),
     ("optimize good.csv --dtype int3", ("--dtype", "'int3'", "mxfp4")),
     ("optimize good.csv --max-chunk 0", ("--max-chunk: got 0", "from 1 to 131072")),
     ("optimize good.csv --max-chunk 1000000000", ("--max-chunk: got 1000000000", "131072")),
