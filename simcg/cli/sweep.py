@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from simcg.cli.child import check_output
 from simcg.cli.setting import TrafficSource, one_of, scenario_from
@@ -27,9 +29,12 @@ from simcg.sweep.workers import over_dask, over_processes
 if TYPE_CHECKING:
     from rich.table import Table
 
+FILES = ("traffic", "model", "hardware")
+"""Parameters of simulate that may name a file."""
 OUTPUTS = ("as_json", "timeline")
 """Parameters of simulate that say what to print, not what to run."""
 BEST, DEFAULT = "best", "default"
+FIGURE_WIDTH = 8
 SHOWN = ("mean_ttft_ms", "p99_ttft_ms", "mean_tpot_ms", "request_throughput", "utilisation")
 
 
@@ -69,9 +74,7 @@ def command(  # noqa: PLR0917 - one a flag
     rows: list[Point] = [{}] if configs is None else points_in(configs)
     require(configs is not None or bool(vary), "--vary", "", vary, "at least one, or --configs")
     points = combined(rows, grid(vary), str(configs))
-    keys = [key_of(options, point) for point in points]
-    twice = next((key for n, key in enumerate(keys) if key in keys[:n]), None)
-    require(twice is None, "sweep", "", twice, "configurations that differ")
+    keys = _keys(options, points)
     records: list[Record] = []
     store = None
     if out is not None:
@@ -97,6 +100,22 @@ def command(  # noqa: PLR0917 - one a flag
     console().print(_table(points, records, order, sort))
 
 
+def _keys(options: tuple[str, ...], points: list[Point]) -> list[Record]:
+    """The key of each point: no two the same, with the digests of the files that they read."""
+    keys, seen, digests = [], set(), dict[str, str]()
+    for point in points:
+        key = key_of(options, point)
+        text = msgspec.json.encode(key, order="sorted")
+        require(text not in seen, "sweep", "", key, "configurations that differ")
+        seen.add(text)
+        for name in FILES:
+            value = key[name]
+            if value is not None and value not in digests and Path(value).is_file():
+                digests[value] = hashlib.sha256(Path(value).read_bytes()).hexdigest()
+        keys.append(key | {"sha256": {n: digests[key[n]] for n in FILES if key[n] in digests}})
+    return keys
+
+
 def key_of(options: tuple[str, ...], point: Point) -> Record:
     """Every parameter of ``simcg simulate`` for one configuration, checked by its own rules."""
     names = {text[2:]: param for param in simulate_command.params for text in param.opts
@@ -111,13 +130,19 @@ def key_of(options: tuple[str, ...], point: Point) -> Record:
         flag = "--" + name.removeprefix("as_")
         require(not params[name], "sweep", "", flag, "it before the first option of simulate"
                 if name == "as_json" else "simcg simulate for a timeline")  # fmt: skip
+    traffic = params["traffic"]
+    streamed = traffic is not None and (
+        traffic == "-" or (Path(traffic).exists() and not Path(traffic).is_file())
+    )
+    require(not streamed, "sweep", "", traffic, "a file: each configuration reads it anew")
     return {name: value for name, value in params.items() if name not in OUTPUTS}
 
 
 def run_key(key: Record) -> Record:
     """Simulate one configuration; what its user got wrong becomes its record's ``error``."""
     try:
-        return {"key": key, "figures": _figures(dict(key))}
+        options = {name: value for name, value in key.items() if name != "sha256"}
+        return {"key": key, "figures": _figures(options)}
     except SimcgError as error:
         return {"key": key, "error": str(error)}
 
@@ -175,7 +200,12 @@ def _table(points: list[Point], records: list[Record], order: list[int], sort: s
             cells = [f"{figures[k]:.2f}" for k in shown]
         over = figures is not None and figures["capacity_per_s"] is not None
         rows.append((*(_short(v, 16) for v in values), *cells, "diverges" if over else ""))
-    return plain_table((*names, *(name.replace("_", " ") for name in shown), ""), rows)
+    table = plain_table((*names, *(name.replace("_", " ") for name in shown), ""), rows)
+    for index, column in enumerate(table.columns):  # what tells rows apart is never cut
+        column.no_wrap = index < len(names)
+        if index >= len(names):
+            column.min_width = FIGURE_WIDTH
+    return table
 
 
 def _short(text: str, most: int) -> str:

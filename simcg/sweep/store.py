@@ -23,6 +23,8 @@ class Store:
 
     def __init__(self, path: Path, keys: Sequence[Record]) -> None:
         self.path = path
+        regular = path.is_file() or not path.exists()  # a device may have no end
+        require(regular, "--out", "", str(path), "a regular file")
         data = _bytes(path)
         whole = data[: data.rfind(b"\n") + 1]
         self.records = [self._record(n, line) for n, line in enumerate(whole.splitlines(), 1)]

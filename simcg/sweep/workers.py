@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import CancelledError, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from importlib.util import find_spec
 from multiprocessing import get_context
 from typing import TypeVar
 
-from simcg.errors import Finding, InputError, require
+from simcg.errors import Finding, InputError, SimcgError, require
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -25,6 +27,9 @@ def over_processes(
     pool = ProcessPoolExecutor(min(jobs, len(items)), mp_context=get_context("spawn"))
     try:
         yield from pool.map(work, items)
+    except BrokenProcessPool as error:
+        died = "a process of the sweep was killed (memory?): fewer --jobs; --out goes on from there"
+        raise SimcgError(died) from error
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -34,22 +39,40 @@ def over_dask(
 ) -> Iterator[Result]:
     """``work`` on each item by the workers of the scheduler at ``address``, which have simcg.
 
-    Raises ``InputError`` without the package, or where no scheduler answers in CONNECT_S.
+    Raises ``InputError`` without the package, where no scheduler answers in CONNECT_S, and where
+    the cluster is lost before the end.
     """
     missing = Finding("no package distributed")
     require(
         find_spec("distributed") is not None, "--dask", "", missing, "pip install 'simcg[dask]'"
     )
-    from distributed import Client  # noqa: PLC0415  # slow import, only here
+    from distributed import Client, KilledWorker  # noqa: PLC0415  # slow import, only here
 
     try:
+        asyncio.run(_answers(address))  # a Client that never connected complains at its end
         client = Client(  # type: ignore[no-untyped-call]
             address, timeout=CONNECT_S, set_as_default=False
         )
-    except (OSError, ValueError, TypeError) as error:  # no answer, or no address
+    except (OSError, ValueError, TypeError, MemoryError) as error:  # MemoryError: not Dask's words
         expected = "the address of a running scheduler, such as tcp://10.0.0.1:8786"
         raise InputError("--dask", "", address, expected) from error
-    with client:
-        futures = client.map(work, items, pure=False)
-        for future in futures:
-            yield future.result()
+    try:
+        with client:
+            futures = client.map(work, items, pure=False)
+            for future in futures:
+                yield future.result()
+    except (CancelledError, KilledWorker, OSError, ImportError) as error:
+        expected = f"a cluster with simcg that runs to the end ({error})"
+        raise InputError("--dask", "", address, expected) from error
+
+
+async def _answers(address: str) -> None:
+    """Connect and hang up; ``OSError`` or ``ValueError`` where nobody answers."""
+    from distributed import Security  # noqa: PLC0415
+    from distributed.comm.core import connect  # noqa: PLC0415
+
+    secure = Security().get_connection_args("client")  # type: ignore[no-untyped-call]
+    comm = await connect(  # type: ignore[no-untyped-call]
+        address, timeout=CONNECT_S, **secure
+    )
+    await comm.close()

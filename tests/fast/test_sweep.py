@@ -97,6 +97,7 @@ def test_the_best_comes_first_and_throughput_is_best_high() -> None:
         (("--vary", "timeline=x"), "one of"),
         (("--vary", "seed=1", "--frob", "2"), "--frob"),
         (("--vary", "seed=1", "--sort", "p98"), "one of"),
+        (("--vary", "seed=1", "--out", "/dev/null"), "regular file"),
         (("--vary", "seed=1", "--out", "/no/such/folder/f"), "folder that exists"),
         (("--configs", "/no/such/file"), "readable"),
         (("--vary", "seed=1", "--dask", "nowhere"), "running scheduler"),
@@ -122,6 +123,33 @@ def test_the_file_of_another_sweep_is_refused_and_left_alone(tmp_path: Path) -> 
     out.write_text("notes\n")
     assert run_cli("sweep", "--vary", "seed=4,5", "--out", str(out), *SMALL).code == 2
     assert out.read_text() == "notes\n"
+
+
+def test_results_of_a_file_that_changed_are_of_another_sweep(tmp_path: Path) -> None:
+    trace, out = tmp_path / "t.csv", tmp_path / "out"
+    columns = ("--columns", "prompt=p,output=o,arrival=a", "--format", "table")
+    args = ("sweep", str(trace), *columns, "--vary", "seed=1,2", "--jobs", "1", "--out", str(out),
+            "--max-chunk", "512")  # fmt: skip
+    trace.write_text("p,o,a\n100,5,0\n200,6,1\n")
+    assert run_cli(*args).code == 0
+    before = out.read_bytes()
+    trace.write_text("p,o,a\n400,50,0\n500,60,0\n")
+    ran = run_cli(*args)
+    assert (ran.code, out.read_bytes()) == (2, before)
+    assert "this sweep's configuration" in ran.err
+
+
+@pytest.mark.parametrize("traffic", ["-", "/dev/null"])
+def test_traffic_that_can_be_read_only_once_is_refused(traffic: str) -> None:
+    ran = run_cli("sweep", traffic, "--vary", "seed=1,2", "--max-chunk", "512")
+    assert ran.code == 2
+    assert "reads it anew" in ran.err
+
+
+def test_what_was_varied_stands_in_the_table_beside_an_error() -> None:
+    ran = run_cli("sweep", "--vary", "request-rate=0,4.125", "--jobs", "1", *SMALL)
+    assert "request-rate" in ran.out
+    assert "4.125" in ran.out
 
 
 def test_a_store_holds_the_first_configurations_only(tmp_path: Path) -> None:
