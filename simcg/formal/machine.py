@@ -1,0 +1,178 @@
+"""The machine: memory, pool, generator; it runs launches and watches what they read and write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from simcg.formal.kernels import KERNELS, Kernel
+from simcg.formal.launch import Key, Launch
+from simcg.formal.memory import Addresses, Blocks, Layout, Memory, Tag
+from simcg.formal.program import Program
+from simcg.formal.reference import World
+from simcg.formal.terms import Terms
+from simcg.formal.violation import Violation
+
+HOST = 0
+"""The writer of tensor 0: the host, into the static input."""
+
+
+@dataclass(slots=True)
+class Run:
+    """One replay or eager run of a step: n, m, the launch-time length, and where inputs lie.
+
+    ``captured``: the rows and slots whose metadata must be of this epoch (padding included).
+    """
+
+    key: Key
+    epoch: int
+    tokens: int
+    requests: int
+    longest: int
+    statics: Mapping[str, int]
+    breaking: bool = False
+    tags: dict[int, Tag] = field(default_factory=dict)
+
+    def tag(self, writer: int) -> Tag:
+        """What cells of that writer carry in this run; always the same object."""
+        found = self.tags.get(writer)
+        if found is None:
+            key = ("ids", self.epoch) if writer == HOST else (writer, self.key, self.epoch)
+            found = self.tags[writer] = key
+        return found
+
+
+@dataclass(slots=True)
+class Machine:
+    """One rank's device. ``constants``: addresses of capture-once tensors by operator."""
+
+    terms: Terms
+    program: Program
+    layout: Layout
+    kernels: Mapping[str, Kernel] = field(default_factory=lambda: KERNELS)
+    at: Addresses = field(init=False)
+    memory: Memory = field(init=False)
+    pool: Blocks = field(init=False)
+    outside: Blocks = field(init=False)
+    constants: dict[int, int] = field(default_factory=dict)
+    collectives: list[tuple[int, int]] = field(default_factory=list)
+    drawn: int = 0
+
+    def __post_init__(self) -> None:
+        self.at = self.layout.addresses()
+        self.memory = Memory.of(self.at.cells, self.terms.poison)
+        self.pool = Blocks(self.at.pool, self.layout.pool_cells)
+        self.outside = Blocks(self.at.outside, self.layout.outside_cells)
+
+    def run(self, launch: Launch, run: Run) -> None:
+        """Run one kernel."""
+        self.kernels[launch.kind](self, launch, run)
+
+    def rows(self, launch: Launch, which: int, run: Run) -> list[int]:
+        """An input's rows; those of real tokens must be what the program means there."""
+        base = launch.inputs[which]
+        want = run.tag(launch.expects[which])
+        found = self.memory.tag[base : base + run.tokens]
+        if found.count(want) != run.tokens:
+            raise self._stale(launch, which, run, want, found)
+        return self.memory.value[base : base + launch.rows]
+
+    def one(self, launch: Launch, run: Run) -> int:
+        """The tensor of one cell that ``constant`` or ``borrow`` reads."""
+        want, found = ("weight", launch.op), self.memory.tag[launch.extra]
+        if found != want:
+            key = "I2" if launch.kind == "constant" else "I5" if run.breaking else "I1"
+            raise Violation(key, f"cell {launch.extra} holds {said(found)}, expected {said(want)}",
+                            self.line(launch))  # fmt: skip
+        return self.memory.value[launch.extra]
+
+    def static(self, name: str, count: int, run: Run) -> list[int]:
+        """The first cells of a static input; all must have been written for this step."""
+        base, want = run.statics[name], (name, run.epoch)
+        found = self.memory.tag[base : base + count]
+        if found.count(want) != count:
+            bad = next(i for i, tag in enumerate(found) if tag != want)
+            real = run.requests if name not in {"slots", "positions"} else run.tokens
+            key = "I11" if bad < real else "I8" if name == "slots" else "I9"
+            raise Violation(key, f"{name}[{bad}] holds {said(found[bad])}, expected {said(want)}")
+        return self.memory.value[base : base + count]
+
+    def spans(self, launch: Launch, run: Run) -> list[tuple[int, int]]:
+        """First row and end of each request slot; empty slots must be where the real rows end."""
+        offsets = self.static("offsets", launch.slots + 1, run)
+        if any(o != run.tokens for o in offsets[run.requests :]):
+            what = f"offsets {offsets} of {run.requests} requests, expected {run.tokens} after them"
+            raise Violation("I9", what, self.line(launch))
+        return list(pairwise(offsets))
+
+    def write(self, launch: Launch, values: list[int], run: Run) -> None:
+        """The result of the whole launch."""
+        self.memory.put(launch.out, values, run.tag(launch.op + 1))
+
+    def write_at(self, launch: Launch, first: int, values: list[int], run: Run) -> None:
+        """Rows of the result from ``first`` on."""
+        self.memory.put(launch.out + first, values, run.tag(launch.op + 1))
+
+    def world(self, world: World) -> tuple[list[int], list[int]]:
+        """Cells of caches and states as the reference has them, laid out as here; sinks are left.
+
+        A cell that the reference never wrote is not compared: it is poison in the answer.
+        """
+        caches = []
+        length = self.layout.length
+        for index in self.layout.caches:
+            cells = [self.terms.poison] * self.layout.sink
+            for (layer, row, position), term in world.caches.items():
+                if layer == index:
+                    cells[row * length + position] = term
+            caches += cells
+        states = [
+            world.states.get((index, row), self.terms.poison)
+            for index in self.layout.states
+            for row in range(self.layout.rows)
+        ]
+        return caches, states
+
+    def line(self, launch: Launch) -> str:
+        """The launch's operator as a person reads it."""
+        done = launch.op >= len(self.program.ops)
+        return "the copy to the output" if done else self.program.words(launch.op)
+
+    def _stale(
+        self, launch: Launch, which: int, run: Run, want: Tag, found: list[Tag]
+    ) -> Violation:
+        row = next(i for i, tag in enumerate(found) if tag != want)
+        tensor = "ids" if want[0] == "ids" else self.program.words(int(str(want[0])) - 1)
+        writer = int(str(want[0])) - 1 if want[0] != "ids" else -1
+        from_break = writer >= 0 and self.program.ops[writer].breaks
+        key = "I11" if writer < 0 else "I5" if run.breaking else "I3" if from_break else "I4"
+        what = f"row {row} of ({tensor}) at {launch.inputs[which] + row} holds {said(found[row])}"
+        return Violation(key, f"{what}, expected {said(want)}", self.line(launch))
+
+
+def said(tag: Tag) -> str:
+    """A tag in words."""
+    match tag:
+        case (int() as writer, tuple() as key, int() as epoch):
+            when = f"epoch {epoch}" if epoch >= 0 else "capture"
+            return f"what operator {writer - 1} wrote for {key} in {when}"
+        case (str() as name, int() as epoch):
+            return f"{name} of {'epoch' if name != 'weight' else 'operator'} {epoch}"
+        case _:
+            return " ".join(map(str, tag))
+
+
+def layout_of(program: Program, *, tokens: int, slots: int, rows: int, length: int) -> Layout:
+    """Room for this program and these largest steps."""
+    tensors = len(program.ops) + 2
+    return Layout(
+        tokens=tokens,
+        slots=slots,
+        rows=rows,
+        length=length,
+        caches=tuple(i for i, op in enumerate(program.ops) if op.kind == "scatter"),
+        states=tuple(i for i, op in enumerate(program.ops) if op.kind == "state"),
+        pool_cells=3 * tensors * tokens + tensors,
+        outside_cells=4 * tensors * tokens,
+    )

@@ -1,0 +1,212 @@
+"""The runner: pads a step, rewrites static inputs, replays its bucket or runs it eagerly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from simcg.backend import EAGER, CaptureBackend
+from simcg.formal.capture import Lowering, capture
+from simcg.formal.launch import Break, Capture, Key, Segment
+from simcg.formal.machine import Machine, Run
+from simcg.formal.memory import STATICS
+from simcg.formal.rules import Rules
+from simcg.formal.step import Request, Step
+from simcg.formal.violation import Violation
+from simcg.ladder import EAGER_INDEX, AdmissionRule, Ladder
+
+CAPTURE_EPOCH = -1
+EAGER_KEY: Key = ()
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a step returns: rows of the output buffer, until they are overwritten."""
+
+    base: int
+    rows: int
+    key: Key
+    epoch: int
+    writer: int
+
+
+@dataclass(slots=True)
+class Runner:
+    """One rank's runner over a machine; ``late``: the second stream runs as late as it may."""
+
+    machine: Machine
+    backend: CaptureBackend
+    ladder: Ladder
+    rule: AdmissionRule
+    rules: Rules = field(default_factory=Rules)
+    captures: dict[Key, Capture] = field(default_factory=dict)
+    moved: dict[str, int] = field(default_factory=dict)
+    epoch: int = 0
+    late: bool = False
+    pending: tuple[Step, Capture, Run] | None = None
+
+    def capture_all(self, order: Sequence[int], modes: Sequence[int] = (0,)) -> None:
+        """Capture buckets in that order, each for every value of the scalars in its key."""
+        for index in order:
+            for mode in modes:
+                self.capture_one(index, mode)
+
+    def capture_one(self, index: int, mode: int, fails_at: int = -1) -> None:
+        """Warm up and capture one bucket. Raises ``Refused`` or ``CaptureFailed``."""
+        machine, bucket = self.machine, self.ladder.buckets[index]
+        slots = bucket.slots or machine.layout.slots
+        drawn = machine.drawn
+        run = self._idle(bucket.num_tokens, slots)
+        step = _capture_step(bucket.num_tokens, mode)
+        scalars = self.rules.scalars(machine.program, step)
+        if self.rules.one_compile and self.captures:
+            scalars = next(iter(self.captures.values())).key[1:]
+        key = (index, *scalars)
+        if key in self.captures:
+            return
+        lowering = Lowering(
+            machine, self.backend, self.rules, step, bucket.num_tokens, slots,
+            dict(machine.at.statics), machine.pool, scalars, fails_at,
+        )  # fmt: skip
+        try:
+            self._run_eager(run, step, bucket.num_tokens, slots)
+            self.captures[key] = capture(lowering, key)
+        finally:
+            if self.rules.restores:
+                machine.drawn = drawn
+
+    def choose(self, step: Step) -> Capture | None:
+        """The capture that the step replays; None runs it eagerly."""
+        index = self.rules.choose(self.ladder, self.rule, step.tokens, len(step.requests))
+        if index == EAGER_INDEX:
+            return None
+        return self.captures.get((index, *self.rules.scalars(self.machine.program, step)))
+
+    def step(self, step: Step) -> View:
+        """Run one step; raises ``Violation`` as soon as a launch reads what it should not."""
+        self.epoch += 1
+        found = self.choose(step)
+        rows, slots = (found.rows, found.slots) if found else (step.tokens, len(step.requests))
+        statics = self._addresses()
+        if found and self.rules.checks_addresses and found.statics != statics:
+            found, rows, slots = None, step.tokens, len(step.requests)
+        self._write_statics(step, rows, slots, statics)
+        if self.pending:
+            late_step, late_capture, late_run = self.pending
+            self._replay(late_capture, late_run, late_step)
+            self.pending = None
+        key = found.key if found else EAGER_KEY
+        run = Run(key, self.epoch, step.tokens, len(step.requests), step.longest, statics)
+        if found is None:
+            self._run_eager(run, step, rows, slots)
+        elif self.rules.waits:
+            self._replay(found, run, step)
+        else:
+            self.pending = (step, found, run)
+        return View(self.machine.at.out, step.tokens, key, self.epoch,
+                    len(self.machine.program.ops) + 1)  # fmt: skip
+
+    def read(self, view: View) -> list[int]:
+        """The rows of a view; ``Violation`` when they are no longer those of its step."""
+        first, end = self.rules.output_rows(view.rows, view.rows)
+        memory, want = self.machine.memory, (view.writer, view.key, view.epoch)
+        found = memory.tag[view.base + first : view.base + end]
+        if any(tag != want for tag in found):
+            raise Violation("I14", f"the output of epoch {view.epoch} is read when it holds "
+                            f"{next(tag for tag in found if tag != want)}")  # fmt: skip
+        return memory.value[view.base + first : view.base + end]
+
+    def _replay(self, capture: Capture, run: Run, step: Step) -> None:
+        graph = replace(run, statics=capture.statics)
+        for item in capture.items:
+            if isinstance(item, Segment):
+                for launch in item.late if self.late else item.early:
+                    self.machine.run(launch, graph)
+            else:
+                self._break(item, run, step)
+
+    def _break(self, item: Break, run: Run, step: Step) -> None:
+        """Call the break at the batch's own size; its result is copied to where it is read."""
+        machine, n = self.machine, run.tokens
+        live = replace(run, breaking=True)
+        scratch = machine.outside.allocate(max(n, 1)) if item.result >= 0 else item.launch.out
+        out = item.launch.inputs[0] if item.launch.kind == "accumulate" else scratch
+        scalar = {"launch": step.mode, "host": n}.get(item.launch.kind, 0)
+        launch = replace(item.launch, out=out, rows=n, slots=run.requests, baked=scalar)
+        machine.run(launch, live)
+        if item.result >= 0:
+            if not item.rebinds:
+                values = machine.memory.value[scratch : scratch + n]
+                machine.memory.put(item.result, values, run.tag(launch.op + 1))
+            machine.outside.free(scratch)
+
+    def _run_eager(self, run: Run, step: Step, rows: int, slots: int) -> None:
+        machine = self.machine
+        lowering = Lowering(
+            machine, EAGER, self.rules, step, rows, slots, dict(run.statics), machine.outside, ()
+        )
+        for item in lowering.all():
+            if isinstance(item, Segment):
+                for launch in item.late if self.late else item.early:
+                    machine.run(launch, run)
+        for address in lowering.dropped:
+            if address in machine.outside.live:
+                machine.outside.free(address)
+
+    def _idle(self, rows: int, slots: int) -> Run:
+        """Static inputs of a step without tokens, for warm-ups: every row goes to the sink."""
+        machine = self.machine
+        run = Run(EAGER_KEY, CAPTURE_EPOCH, 0, 0, 0, machine.at.statics)
+        fills = {"slots": machine.layout.sink, "rows": machine.layout.rows}
+        if not self.rules.warms_on_sink:
+            run.tokens, run.requests, run.longest = rows, 1, rows
+            fills = {}
+        for name in STATICS:
+            cells = machine.layout.static_cells(name)
+            machine.memory.fill(run.statics[name], cells, fills.get(name, 0), (name, run.epoch))
+        if not self.rules.warms_on_sink:
+            offsets = run.statics["offsets"]
+            machine.memory.value[offsets + 1 : offsets + slots + 1] = [rows] * slots
+            machine.memory.value[run.statics["lengths"]] = min(rows, machine.layout.length)
+        return run
+
+    def _addresses(self) -> dict[str, int]:
+        """Where this step's static inputs lie: always in place, unless a rule rebuilds them."""
+        statics = dict(self.machine.at.statics)
+        for name in STATICS:
+            if self.rules.moves_static(name):
+                cells = self.machine.layout.static_cells(name)
+                statics[name] = self.machine.outside.allocate(cells)
+        return statics
+
+    def _write_statics(self, step: Step, rows: int, slots: int, at: dict[str, int]) -> None:
+        memory, layout, rules = self.machine.memory, self.machine.layout, self.rules
+        for name, values in self._values(step).items():
+            captured = {"offsets": slots + 1, "count": 1, "ids": rows, "slots": rows,
+                        "positions": rows}.get(name, slots)  # fmt: skip
+            count = rules.rewritten(name, len(values), captured)
+            padded = values + [rules.padding(name, step, layout)] * (captured - len(values))
+            memory.put(at[name], padded[:count], (name, self.epoch))
+
+    def _values(self, step: Step) -> dict[str, list[int]]:
+        """The step as its static inputs tell it."""
+        terms, length, requests = self.machine.terms, self.machine.layout.length, step.requests
+        tokens = [(r, p) for r in requests for p in range(r.context, r.length)]
+        offsets = [0]
+        for r in requests:
+            offsets.append(offsets[-1] + r.query)
+        return {
+            "ids": [terms.make("token", r.name, p) for r, p in tokens],
+            "slots": [r.row * length + p for r, p in tokens],
+            "positions": [p for _, p in tokens],
+            "offsets": offsets,
+            "lengths": [r.length for r in requests],
+            "rows": [r.row for r in requests],
+            "fresh": [int(r.context == 0) for r in requests],
+            "count": [step.tokens],
+        }
+
+
+def _capture_step(rows: int, mode: int) -> Step:
+    """What the host knows of the step that a bucket is captured with."""
+    return Step((Request(0, 0, 0, rows),), mode)

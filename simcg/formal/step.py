@@ -1,0 +1,58 @@
+"""A step of the formal model: which requests, how far each is, and what the host knows of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from simcg.errors import require
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """``query`` tokens of one sequence, after ``context`` that are in its cache row.
+
+    ``row``: its place in the cache and among the states; ``name`` tells sequences that held the
+    same row one after the other apart.
+    """
+
+    row: int
+    name: int
+    context: int
+    query: int
+
+    def __post_init__(self) -> None:
+        require(self.query >= 1, "Request", "query", self.query, "an integer >= 1")
+        require(self.context >= 0, "Request", "context", self.context, "an integer >= 0")
+        require(self.row >= 0, "Request", "row", self.row, "an integer >= 0")
+
+    @property
+    def length(self) -> int:
+        """Tokens in the cache after the step."""
+        return self.context + self.query
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One batch, in order. ``mode``: a host scalar of some launches, such as a phase."""
+
+    requests: tuple[Request, ...]
+    mode: int = 0
+
+    def __post_init__(self) -> None:
+        rows = [request.row for request in self.requests]
+        require(bool(rows), "Step", "requests", self.requests, "at least one request")
+        require(len(set(rows)) == len(rows), "Step", "requests", rows, "different rows")
+
+    @property
+    def tokens(self) -> int:
+        """n: real rows."""
+        return sum(request.query for request in self.requests)
+
+    @property
+    def longest(self) -> int:
+        """The most tokens that one request has in the cache after the step."""
+        return max(request.length for request in self.requests)
+
+    def __str__(self) -> str:
+        parts = [f"{r.query} after {r.context} of s{r.name}@{r.row}" for r in self.requests]
+        return f"[{', '.join(parts)}]" + (f" mode {self.mode}" if self.mode else "")

@@ -1,0 +1,77 @@
+"""Values as terms of uninterpreted operators: equal terms are equal for every kernel."""
+
+from __future__ import annotations
+
+FIRST_TERM = 1 << 20
+"""Terms are integers from here on, so that no row number or length is ever taken for one."""
+
+Part = str | int
+
+
+class Applied(dict[int, int]):
+    """The terms of one operator with one argument, made as they are asked for."""
+
+    def __init__(self, terms: Terms, *head: Part) -> None:
+        super().__init__()
+        self._terms, self._head = terms, head
+
+    def __missing__(self, argument: int) -> int:
+        term = self[argument] = self._terms.make(*self._head, argument)
+        return term
+
+
+class Terms:
+    """Hash-consed terms: the same operator of the same arguments is the same integer."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[Part, ...], int] = {}
+        self._parts: list[tuple[Part, ...]] = []
+        self._applied: dict[tuple[Part, ...], Applied] = {}
+        self.poison = self.make("poison")
+        self.foreign = self.make("foreign")
+        """What a new owner of somebody's freed memory has put there."""
+
+    def make(self, *parts: Part) -> int:
+        """The term with this operator and these arguments (terms, or plain integers)."""
+        number = self._numbers.get(parts)
+        if number is None:
+            number = self._numbers[parts] = FIRST_TERM + len(self._parts)
+            self._parts.append(parts)
+        return number
+
+    def applied(self, *head: Part) -> Applied:
+        """``applied(f)[x]`` is ``make(f, x)``, quicker."""
+        found = self._applied.get(head)
+        if found is None:
+            found = self._applied[head] = Applied(self, *head)
+        return found
+
+    def holds(self, term: int, part: int) -> bool:
+        """Whether ``part`` occurs in ``term``."""
+        seen, todo = set[int](), [term]
+        while todo:
+            one = todo.pop()
+            if one == part:
+                return True
+            if one >= FIRST_TERM and one not in seen:
+                seen.add(one)
+                todo += [p for p in self._parts[one - FIRST_TERM] if isinstance(p, int)]
+        return False
+
+    def show(self, value: int) -> str:
+        """The term as a person reads it; deep ones are cut short."""
+        return self._show(value, 3)
+
+    def _show(self, value: int, depth: int) -> str:
+        if value < FIRST_TERM:
+            return str(value)
+        name, *arguments = self._parts[value - FIRST_TERM]
+        if not arguments:
+            return str(name)
+        if not depth:
+            return f"{name}(...)"
+        shown = ", ".join(a if isinstance(a, str) else self._show(a, depth - 1) for a in arguments)
+        return f"{name}({shown})"
+
+    def __len__(self) -> int:
+        return len(self._parts)
