@@ -16,7 +16,7 @@ from simcg.errors import SimcgError
 
 COMMANDS = (
     "optimize", "compare", "ladder", "workload", "model", "calibrate", "measure", "validate",
-    "reproduce", "simulate", "sweep", "profile",
+    "reproduce", "simulate", "sweep", "profile", "verify",
 )  # fmt: skip
 
 

@@ -1,8 +1,9 @@
 """A recording: what one capture of one bucket did, as data that a checker reads without torch.
 
 A forward that was captured is a list of *items* in the order in which a replay runs them:
-segments of graph, and breaks between them. An item is a list of *events*: operators, and the
-beginnings and ends of storages' lives, in the order in which they happened at capture. An
+segments of graph, and breaks between them. An item is a list of *events*: operators, the
+beginnings and ends of storages' lives, and how streams wait for each other, in the order in which
+they happened at capture. An
 operator reads and writes *regions* of *storages*; a storage is one allocation, so memory that is
 used again is another storage at the same address. Sizes and offsets are bytes.
 
@@ -39,13 +40,19 @@ and state that steps hand on; rows that the forward returns; not declared."""
 
 
 class Storage(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One allocation. ``name``: of the declared tensor that lies in it, "" for none."""
+    """One allocation. ``name``: of the declared tensor that lies in it, "" for none.
+
+    ``fresh``: a break made it at capture, so each replay makes another. ``gone``: memory outside
+    the pool whose last tensor had died when the recording was written.
+    """
 
     bytes: Size
     address: Address
     place: Place
     role: Role = "unknown"
     name: str = ""
+    fresh: bool = False
+    gone: bool = False
 
     def __post_init__(self) -> None:
         if self.place == "pool" and self.role != "unknown":
@@ -82,7 +89,8 @@ class Op(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=
     """An operator. ``reads`` and ``writes`` are upper bounds where it is ``decided``.
 
     An operator that writes part of what its argument holds reads it too. ``baked``: host values
-    among its arguments, by name. ``stream``: 0 is the capture stream.
+    among its arguments, by name. ``stream``: 0 is the capture stream. ``nodes``: kernels that
+    the device recorded while it was called; in a break this says nothing.
     """
 
     name: str
@@ -91,6 +99,7 @@ class Op(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=
     baked: dict[str, Baked] = {}
     stream: Size = 0
     decided: bool = True
+    nodes: Size = 1
 
 
 class Allocate(
@@ -107,7 +116,23 @@ class Free(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     storage: Size
 
 
-Event = Op | Allocate | Free
+class Signal(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag="signal"
+):
+    """What a stream was given so far is done when ``event`` happens."""
+
+    stream: Size
+    event: Size
+
+
+class Wait(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag="wait"):
+    """What a stream is given from now on begins after ``event``, of the same item."""
+
+    stream: Size
+    event: Size
+
+
+Event = Op | Allocate | Free | Signal | Wait
 
 
 class Segment(
@@ -152,7 +177,7 @@ Item = Segment | Break
 
 
 class Recording(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One bucket's capture. ``slots``: its request slots, 0 without.
+    """One bucket's capture. ``num_tokens``: 0 if unknown; ``slots``: request slots, 0 without.
 
     ``storages`` are numbered by their place in the list. Each of the pool's, and none else, begins
     with an ``Allocate`` event; others were there before, or are a break's own. ``output``: where
@@ -160,7 +185,7 @@ class Recording(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     """
 
     backend: BackendName
-    num_tokens: Positive
+    num_tokens: Size
     slots: Size
     storages: tuple[Storage, ...]
     items: tuple[Item, ...]
@@ -181,7 +206,7 @@ class Recording(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
         begun: set[int] = set()
         ended: set[int] = set()
         for event in (event for item in self.items for event in item.events):
-            if isinstance(event, Op):
+            if not isinstance(event, Allocate | Free):
                 continue
             if event.storage >= len(self.storages):
                 raise ValueError(f"storage {event.storage} of an event is not in the list")

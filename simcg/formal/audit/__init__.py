@@ -1,0 +1,1 @@
+"""Static checks of recordings: dataflow over one capture, and over those that share a pool."""
