@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from importlib.util import find_spec
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from threading import Thread
 from typing import TypeVar
 
 from simcg.errors import Finding, InputError, SimcgError, require
@@ -20,11 +22,15 @@ CONNECT_S = 5
 def over_processes(
     work: Callable[[Item], Result], items: Sequence[Item], jobs: int
 ) -> Iterator[Result]:
-    """``work`` on each item by ``jobs`` fresh processes (1: by this one)."""
+    """``work`` on each item by ``jobs`` fresh processes (1: by this one), which end with this one.
+
+    Raises ``SimcgError`` when one of them is killed.
+    """
     if jobs == 1 or len(items) < 2:
         yield from map(work, items)
         return
-    pool = ProcessPoolExecutor(min(jobs, len(items)), mp_context=get_context("spawn"))
+    context, jobs = get_context("spawn"), min(jobs, len(items))
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_end_with_parent)
     try:
         yield from pool.map(work, items)
     except BrokenProcessPool as error:
@@ -32,6 +38,18 @@ def over_processes(
         raise SimcgError(died) from error
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _end_with_parent() -> None:
+    """Workers wait for work for ever when a signal ends their parent: watch it from a thread."""
+
+    def watch() -> None:
+        parent = parent_process()
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
 
 
 def over_dask(
