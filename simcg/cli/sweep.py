@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import msgspec
@@ -22,20 +22,16 @@ from simcg.des.serving import simulate
 from simcg.des.serving.overload import overload
 from simcg.errors import InputError, SimcgError, require
 from simcg.optimize.scenario import Limits
+from simcg.sweep.figures import FIGURES, best_first
 from simcg.sweep.grid import Point, combined, grid, points_in
 from simcg.sweep.store import Record, Store
 from simcg.sweep.workers import over_dask, over_processes
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 FILES = ("traffic", "model", "hardware")
 """Parameters of simulate that may name a file."""
 OUTPUTS = ("as_json", "timeline")
 """Parameters of simulate that say what to print, not what to run."""
 BEST, DEFAULT = "best", "default"
-FIGURE_WIDTH = 8
-SHOWN = ("mean_ttft_ms", "p99_ttft_ms", "mean_tpot_ms", "request_throughput", "utilisation")
 
 
 @click.command("sweep", context_settings={"ignore_unknown_options": True})
@@ -47,57 +43,91 @@ SHOWN = ("mean_ttft_ms", "p99_ttft_ms", "mean_tpot_ms", "request_throughput", "u
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="Append results as JSON lines; again with the same sweep, it goes on where the "
               "file ends.")  # fmt: skip
-@click.option("--jobs", type=click.IntRange(1), default=os.cpu_count() or 1,
-              help="Processes.  [default: one a core]")  # fmt: skip
+@click.option("--jobs", type=click.IntRange(1), help="Processes.  [default: one a core]")
 @click.option("--dask", metavar="ADDRESS", help="Scheduler of a Dask cluster, instead of --jobs.")
 @click.option("--sort", default="p99_ttft_ms", show_default=True, metavar="FIGURE",
               help="Best first by this figure.")  # fmt: skip
+@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+              help="Draw that figure over the first option varied over numbers, a line for each "
+              "combination of the others (.png, .svg, .pdf).")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
 @click.argument("options", nargs=-1, type=click.UNPROCESSED)
 def command(  # noqa: PLR0917 - one a flag
     vary: tuple[str, ...],
     configs: Path | None,
     out: Path | None,
-    jobs: int,
+    jobs: int | None,
     dask: str | None,
     sort: str,
+    plot: Path | None,
     as_json: bool,
     options: tuple[str, ...],
 ) -> None:
     """Simulate a grid or a file of configurations; OPTIONS of simcg simulate hold for all.
+
+    The exit code is 1 when every configuration failed.
 
     \b
     Examples:
       simcg sweep --vary request-rate=1,2,4 --vary ladder=default,best --out runs.jsonl
       simcg sweep trace.csv --vary max-chunk=2048,8192 --vary policy=mixed,bucket-edge-mixed
     """
+    require(sort in FIGURES, "--sort", "", sort, one_of(sort, FIGURES))
+    require(jobs is None or dask is None, "--jobs", "", jobs, "no --dask: its cluster has workers")
     rows: list[Point] = [{}] if configs is None else points_in(configs)
     require(configs is not None or bool(vary), "--vary", "", vary, "at least one, or --configs")
     points = combined(rows, grid(vary), str(configs))
+    if plot is not None:
+        _check_plot(plot, points)
     keys = _keys(options, points)
-    records: list[Record] = []
-    store = None
-    if out is not None:
-        check_output("--out", out)
-        store = Store(out, keys)
-        records = store.records
-    left = keys[len(records) :]
+    records = _records(keys, out, jobs or os.cpu_count() or 1, dask)
+    if as_json:
+        print_json([records[n] for n in best_first(records, sort)])
+    else:
+        from simcg.report.sweep import sweep_table  # noqa: PLC0415  # JSON does not need it
+
+        paper = console()
+        paper.print(sweep_table(points, records, sort, paper.width))
+    if all("figures" not in record for record in records):
+        first = records[0]["error"]
+        raise click.ClickException(f"all {len(records)} configurations failed, the first: {first}")
+    if plot is not None:
+        from simcg.report.sweep_plot import plot_sweep  # noqa: PLC0415  # slow import
+
+        plot_sweep(points, records, sort, plot)
+
+
+def _check_plot(plot: Path, points: list[Point]) -> None:
+    """Refuse a picture that cannot be drawn before the work for it starts."""
+    from simcg.report.plots import check_picture  # noqa: PLC0415  # slow import
+    from simcg.report.sweep_plot import check_lines  # noqa: PLC0415
+
+    check_picture(plot)
+    check_output("--plot", plot)
+    check_lines(points)
+
+
+def _records(keys: list[Record], out: Path | None, jobs: int, dask: str | None) -> list[Record]:
+    """The record of each key: those in ``out``, then the others as they come, appended to it."""
+    if out is None:
+        return list(_run(keys, 0, jobs, dask))
+    check_output("--out", out)
+    with Store(out, keys) as store:
+        for record in _run(keys, len(store.records), jobs, dask):
+            store.append(record)
+    return store.records
+
+
+def _run(keys: list[Record], done: int, jobs: int, dask: str | None) -> Iterator[Record]:
+    """Simulate the keys after the first ``done`` of them."""
+    left = keys[done:]
     results = over_processes(run_key, left, jobs) if dask is None else over_dask(
         run_key, left, dask
     )  # fmt: skip
-    with _progress(len(keys), len(records)) as advance:
+    with _progress(len(keys), done) as advance:
         for record in results:
-            if store is None:
-                records.append(record)
-            else:
-                store.append(record)
-            check_sort(sort, record)
+            yield record
             advance()
-    order = _sorted(records, sort)
-    if as_json:
-        print_json([records[n] for n in order])
-        return
-    console().print(_table(points, records, order, sort))
 
 
 def _keys(options: tuple[str, ...], points: list[Point]) -> list[Record]:
@@ -106,7 +136,7 @@ def _keys(options: tuple[str, ...], points: list[Point]) -> list[Record]:
     for point in points:
         key = key_of(options, point)
         text = msgspec.json.encode(key, order="sorted")
-        require(text not in seen, "sweep", "", key, "configurations that differ")
+        require(text not in seen, "sweep", "", point, "configurations that differ")
         seen.add(text)
         for name in FILES:
             value = key[name]
@@ -168,48 +198,6 @@ def _figures(options: dict[str, Any]) -> dict[str, Any]:
         "kv_tokens": config.kv_tokens,
         "capacity_per_s": None if over is None else over.capacity_per_s,
     }
-
-
-def check_sort(figure: str, record: Record) -> None:
-    """Raise ``InputError`` if the record has figures, but not this one."""
-    names = tuple(record.get("figures", (figure,)))
-    require(figure in names, "--sort", "", figure, one_of(figure, names))
-
-
-def _sorted(records: list[Record], figure: str) -> list[int]:
-    """Indices of records, best first: the least, of throughputs the most; errors at the end."""
-    known = [n for n, record in enumerate(records) if "figures" in record]
-    for n in known:
-        check_sort(figure, records[n])
-    sign = -1 if "throughput" in figure else 1
-    known.sort(key=lambda n: (sign * (records[n]["figures"][figure] or 0), n))
-    return known + [n for n, record in enumerate(records) if "figures" not in record]
-
-
-def _table(points: list[Point], records: list[Record], order: list[int], sort: str) -> Table:
-    from simcg.report.tables import plain_table  # noqa: PLC0415  # JSON does not need it
-
-    names = list(dict.fromkeys(name for point in points for name in point))
-    shown = [sort, *(name for name in SHOWN if name != sort)]
-    rows = []
-    for n in order:
-        figures, values = records[n].get("figures"), [points[n].get(k, "") for k in names]
-        if figures is None:
-            cells = [_short(records[n]["error"], 40), *[""] * (len(shown) - 1)]
-        else:
-            cells = [f"{figures[k]:.2f}" for k in shown]
-        over = figures is not None and figures["capacity_per_s"] is not None
-        rows.append((*(_short(v, 16) for v in values), *cells, "diverges" if over else ""))
-    table = plain_table((*names, *(name.replace("_", " ") for name in shown), ""), rows)
-    for index, column in enumerate(table.columns):  # what tells rows apart is never cut
-        column.no_wrap = index < len(names)
-        if index >= len(names):
-            column.min_width = FIGURE_WIDTH
-    return table
-
-
-def _short(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 3] + "..."
 
 
 @contextmanager

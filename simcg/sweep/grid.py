@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import itertools
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -57,6 +58,29 @@ def combined(rows: Sequence[Point], varied: Sequence[Point], source: str) -> lis
     require(len(points) <= MOST_POINTS, "sweep", "configurations", len(points),
             f"at most {MOST_POINTS}")  # fmt: skip
     return points
+
+
+def varied_names(points: Sequence[Point]) -> list[str]:
+    """The options that the points have, in the order in which they were given."""
+    return list(dict.fromkeys(name for point in points for name in point))
+
+
+def numeric_axis(points: Sequence[Point]) -> str:
+    """The first option that has a number in all points, not the same in all."""
+    for name in varied_names(points):
+        values = {_number(point.get(name, "")) for point in points}
+        if len(values) > 1 and None not in values:
+            return name
+    expected = "an option varied over numbers, such as request-rate=1,2,4"
+    raise InputError("--plot", "", Finding("no axis"), expected)
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
 
 
 def _json_point(source: str, number: int, line: str) -> Point:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from simcg.errors import InputError
+from simcg.errors import InputError, SimcgError
+from simcg.sweep.figures import FIGURES, MORE_IS_BETTER, best_first
 from simcg.sweep.grid import combined, grid, points_in
-from simcg.sweep.store import Store
+from simcg.sweep.store import Record, Store
+from simcg.sweep.workers import over_processes
 from tests.studies import Ran, run_cli
 
 SMALL = ("--requests", "60", "--max-chunk", "512", "--workload", "sharegpt")
@@ -101,15 +108,73 @@ def test_the_best_comes_first_and_throughput_is_best_high() -> None:
         (("--vary", "seed=1", "--out", "/no/such/folder/f"), "folder that exists"),
         (("--configs", "/no/such/file"), "readable"),
         (("--vary", "seed=1", "--dask", "nowhere"), "running scheduler"),
+        (("--vary", "seed=1", "--dask", "nowhere", "--jobs", "2"), "no --dask"),
+        (("--vary", "seed=1,2", "--plot", "picture.jpg"), "png"),
+        (("--vary", "seed=1,2", "--plot", "/no/such/folder/p.png"), "folder that exists"),
+        (("--vary", "policy=mixed,prefill-first", "--plot", "p.png"), "over numbers"),
+        (
+            (
+                "--vary",
+                "rate=1,2",
+                "--vary",
+                "seed=" + ",".join("123456789"),
+                "--vary",
+                "tp=1,2,4",
+                "--plot",
+                "p.png",
+            ),
+            "at most 20",
+        ),
         ((), "at least one"),
     ],
 )
 def test_a_bad_sweep_is_one_line(args: tuple[str, ...], word: str) -> None:
-    ran = run_cli("sweep", *args, "--jobs", "1", *SMALL)
+    ran = run_cli("sweep", *args, *SMALL)
     assert ran.code == 2
     assert word in ran.err
     assert ran.err.count("\n") == 1
     assert not ran.out
+
+
+def test_a_figure_to_sort_by_is_checked_before_the_work(tmp_path: Path) -> None:
+    ran = run_cli("sweep", *GRID, "--sort", "p98", "--out", str(tmp_path / "out"), *SMALL)
+    assert ran.code == 2
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_sweep_of_which_all_failed_has_exit_code_1_and_says_why(tmp_path: Path) -> None:
+    """Its records stay, so that it fails again at once; one that runs makes the code 0."""
+    out, picture = tmp_path / "out", tmp_path / "p.png"
+    args = ("--out", str(out), "--plot", str(picture), "--jobs", "1", *SMALL)
+    for _ in range(2):
+        ran = run_cli("sweep", "--vary", "request-rate=0,-1", *args)
+        assert ran.code == 1
+        assert "all 2 configurations failed, the first: --request-rate: got 0.0" in ran.err
+        assert ran.err.count("\n") == 1
+        assert len(out.read_text().splitlines()) == 2
+    assert not picture.exists()
+    assert run_cli("sweep", "--vary", "request-rate=0,4", *SMALL).code == 0
+
+
+def test_every_number_of_a_run_can_be_sorted_by() -> None:
+    ran = run_cli("sweep", "--vary", "seed=1", "--json", *SMALL)
+    figures = json.loads(ran.out)[0]["figures"]
+    assert list(figures) == [*FIGURES, "capacity_per_s"]
+    assert set(FIGURES) > MORE_IS_BETTER
+
+
+@given(st.lists(st.one_of(st.none(), st.floats(-9, 9), st.just("failed")), max_size=6))
+def test_the_best_come_first_then_the_unknown_then_the_failed(values: list[Any]) -> None:
+    """Least first, of throughputs most first; equals in the order of the sweep."""
+    records = [{"error": "no"} if v == "failed" else {"figures": {"duration": v, "completed": v}}
+               for v in values]  # fmt: skip
+    for name, sign in (("duration", 1), ("completed", -1)):
+        order = best_first(records, name)
+        assert sorted(order) == list(range(len(values)))
+        ranks = [(2, 0.0) if values[n] == "failed" else (1, 0.0) if values[n] is None else
+                 (0, sign * values[n]) for n in order]  # fmt: skip
+        assert ranks == sorted(ranks)
+        assert all(a < b for (a, r), (b, q) in pairwise(zip(order, ranks, strict=True)) if r == q)
 
 
 def test_the_file_of_another_sweep_is_refused_and_left_alone(tmp_path: Path) -> None:
@@ -153,11 +218,62 @@ def test_what_was_varied_stands_in_the_table_beside_an_error() -> None:
 
 
 def test_a_store_holds_the_first_configurations_only(tmp_path: Path) -> None:
-    store = Store(tmp_path / "s", [{"seed": 1}, {"seed": 2}])
-    store.append({"key": {"seed": 1}, "figures": {}})
-    assert len(Store(tmp_path / "s", [{"seed": 1}]).records) == 1
+    keys: list[Record] = [{"seed": 1}, {"seed": 2}]
+    with Store(tmp_path / "s", keys) as store:
+        store.append({"key": {"seed": 1}, "figures": {}})
+    with Store(tmp_path / "s", keys[:1]) as store:
+        assert len(store.records) == 1
     with pytest.raises(InputError, match="another"):
-        Store(tmp_path / "s", [{"seed": 2}, {"seed": 1}])
+        Store(tmp_path / "s", keys[::-1])
+
+
+def test_two_sweeps_do_not_write_one_file(tmp_path: Path) -> None:
+    with Store(tmp_path / "s", []), pytest.raises(InputError, match="no other sweep"):
+        Store(tmp_path / "s", [])
+    with Store(tmp_path / "s", []):
+        pass
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"", b"{", b"[]", b"null", b'{"key": {}}', b'{"figures": {}}', b'{"key": {}, "figures": 3}',
+     b'{"key": {}, "error": null}', b"\0" * 9, b"\xff"],
+)  # fmt: skip
+def test_a_line_that_is_no_result_is_refused_and_kept(tmp_path: Path, line: bytes) -> None:
+    path = tmp_path / "s"
+    path.write_bytes(line + b"\n")
+    with pytest.raises(InputError, match=r"line 1.*result of simcg sweep"):
+        Store(path, [{}])
+    assert path.read_bytes() == line + b"\n"
+
+
+def test_a_full_disk_is_one_error_and_the_file_goes_on_later(tmp_path: Path) -> None:
+    """The disk takes half of the second line; what comes after replaces it."""
+    resource = pytest.importorskip("resource")
+    path, keys = tmp_path / "s", [{"seed": 1}, {"seed": 2}]
+    records = [{"key": key, "figures": {"duration": 1.5}} for key in keys]
+    with Store(path, keys) as store:
+        store.append(records[0])
+        size = path.stat().st_size
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size + 10, before[1]))
+        try:
+            with pytest.raises(InputError, match=r"--out.*can be written"):
+                store.append(records[1])
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert path.stat().st_size == size + 10
+        assert store.records == records[:1]
+    with Store(path, keys) as store:
+        assert store.records == records[:1]
+        store.append(records[1])
+    with Store(path, keys) as store:
+        assert store.records == records
+
+
+def test_a_worker_that_is_killed_is_one_error() -> None:
+    with pytest.raises(SimcgError, match="was killed"):
+        list(over_processes(os._exit, [1, 1], 2))
 
 
 def test_files_and_words_give_the_same_points(tmp_path: Path) -> None:
