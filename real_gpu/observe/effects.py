@@ -20,9 +20,26 @@ OVERWRITES = frozenset(
         torch.ops.aten.fill_.Scalar,
         torch.ops.aten.fill_.Tensor,
         torch.ops.aten.zero_.default,
+        torch.ops.aten.normal_.default,
+        torch.ops.aten.uniform_.default,
+        torch.ops.aten.random_.default,
+        torch.ops.aten.random_.to,
+        torch.ops.aten.exponential_.default,
+        torch.ops.aten.bernoulli_.float,
     }
 )
 """What writes all of its first argument without reading it."""
+
+LEAVE_NO_TRACE = frozenset(
+    {
+        torch.ops.aten.set_.source_Storage,
+        torch.ops.aten.set_.source_Storage_storage_offset,
+        torch.ops.aten.set_.source_Tensor,
+        torch.ops.aten.set_.source_Tensor_storage_offset,
+        torch.ops.aten.resize_.default,
+    }
+)
+"""What changes a tensor and touches no memory, though its schema says that it writes."""
 
 KNOWN_NAMESPACES = frozenset({"aten", "prims"})
 """Whose schemas torch's own tests hold to what the kernels do."""
@@ -32,14 +49,14 @@ KNOWN_NAMESPACES = frozenset({"aten", "prims"})
 class Effects:
     """Tensors that a call reads and writes among its arguments, and the host values it bakes.
 
-    ``only_allocates``: it gives memory that holds anything; ``decided``: the sets are known.
+    ``touches_nothing``: the memory that it gives holds anything; ``decided``: the sets are known.
     """
 
     name: str
     reads: list[torch.Tensor]
     writes: list[torch.Tensor]
     baked: dict[str, Baked]
-    only_allocates: bool
+    touches_nothing: bool
     decided: bool
 
 
@@ -67,7 +84,8 @@ def effects_of(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Effe
         elif is_baked(value):
             baked[declared.name] = as_baked(value)
     decided = func.namespace in KNOWN_NAMESPACES
-    return Effects(str(func), reads, writes, baked, func in ALLOCATIONS, decided)
+    touches_nothing = func in ALLOCATIONS or func in LEAVE_NO_TRACE
+    return Effects(str(func), reads, writes, baked, touches_nothing, decided)
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:
@@ -79,7 +97,7 @@ def kernel_effects(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     tensors = list(_tensors((args, kwargs)))
     named = {**{str(index): value for index, value in enumerate(args)}, **kwargs}
     baked = {key: as_baked(value) for key, value in named.items() if is_baked(value)}
-    return Effects(name, tensors, tensors, baked, only_allocates=False, decided=False)
+    return Effects(name, tensors, tensors, baked, touches_nothing=False, decided=False)
 
 
 def is_baked(value: Any) -> bool:

@@ -23,7 +23,7 @@ from msgspec import Meta
 from simcg.backend import BackendName
 from simcg.errors import SimcgError
 
-VERSION = 1
+VERSION: Literal[1] = 1
 
 Size = Annotated[int, Meta(ge=0, le=2**62)]
 Positive = Annotated[int, Meta(ge=1, le=2**62)]

@@ -18,7 +18,7 @@ from real_gpu.backends.full import full
 from real_gpu.backends.tc_piecewise import TcPiecewise
 from real_gpu.graphs.cpu import RecordingCpuDevice
 from real_gpu.graphs.device import CaptureError, GraphDevice
-from real_gpu.recording import ObservingDevice, observed_capture
+from real_gpu.recording import observed_capture
 from simcg.formal.recording import (
     Allocate,
     Argument,
@@ -58,9 +58,8 @@ def observed(
 ) -> Recording:
     x, weight = torch.zeros(ROWS, WIDTH), torch.ones(WIDTH, WIDTH)
     out = torch.zeros(ROWS, WIDTH)
-    device = ObservingDevice(RecordingCpuDevice())
+    device = RecordingCpuDevice()
     return observed_capture(
-        device,
         make(device),
         Bucket(ROWS),
         lambda: forward(x, weight, out),
@@ -212,10 +211,10 @@ def test_an_operator_of_another_library_is_not_decided() -> None:
 @given(programs)
 def test_any_program_leaves_a_recording_that_accounts_for_every_node(program: list[Step]) -> None:
     """As many operators as the device recorded; storages of the pool live where they are used."""
-    device, buffers = ObservingDevice(RecordingCpuDevice()), Buffers.on(torch.device("cpu"), 5)
+    device, buffers = RecordingCpuDevice(), Buffers.on(torch.device("cpu"), 5)
     declared = {"source": ("static", buffers.source), "out": ("output", buffers.out)}
     forward = forward_of(program, buffers, 5)
-    recording = observed_capture(device, breakable(device), Bucket(5), forward, declared)  # type: ignore[arg-type]
+    recording = observed_capture(breakable(device), Bucket(5), forward, declared)  # type: ignore[arg-type]
     data = encode_recordings([recording], "cpu", "any")
     assert decode_recordings(data, "file").captures == (recording,)
     alive: set[int] = set()
@@ -227,7 +226,7 @@ def test_any_program_leaves_a_recording_that_accounts_for_every_node(program: li
                 alive.add(event.storage)
             elif isinstance(event, Free):
                 alive.remove(event.storage)
-            else:
+            elif isinstance(event, Op):
                 used = {r.storage for r in (*event.reads, *event.writes)}
                 pool = {i for i in used if recording.storages[i].place == "pool"}
                 assert pool <= alive
@@ -235,12 +234,12 @@ def test_any_program_leaves_a_recording_that_accounts_for_every_node(program: li
 
 
 def test_watching_changes_nothing_that_a_replay_does() -> None:
-    device = ObservingDevice(RecordingCpuDevice())
+    device = RecordingCpuDevice()
     backend = breakable(device)
     buffers = Buffers.on(torch.device("cpu"), 4)
     program: list[Step] = [("matmul", 0, 0), ("break into", 1, 0), ("break returns", 2, 0)]
     forward = forward_of(program, buffers, 4)
-    observed_capture(device, backend, Bucket(4), forward, {})
+    observed_capture(backend, Bucket(4), forward, {})
     buffers.rewrite(3)
     found = backend.replay(Bucket(4)).clone()
     assert torch.equal(found, forward())
@@ -250,11 +249,11 @@ def test_after_a_capture_that_fails_nobody_watches_and_the_next_one_is_recorded(
     def fails(x: torch.Tensor, _weight: torch.Tensor, _out: torch.Tensor) -> torch.Tensor:
         return x + x.sum().item()
 
-    device = ObservingDevice(RecordingCpuDevice())
+    device = RecordingCpuDevice()
     backend = full(device)
     x = torch.zeros(2)
     with pytest.raises(CaptureError):
-        observed_capture(device, backend, Bucket(2), lambda: fails(x, x, x), {})
+        observed_capture(backend, Bucket(2), lambda: fails(x, x, x), {})
     assert torch.utils._python_dispatch._get_current_dispatch_mode() is None
-    recording = observed_capture(device, backend, Bucket(2), lambda: x.add_(1), {})
+    recording = observed_capture(backend, Bucket(2), lambda: x.add_(1), {})
     assert ops(recording.items[0].events) == [("aten.add_.Tensor", 1, 1)]

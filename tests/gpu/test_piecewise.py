@@ -23,7 +23,7 @@ from real_gpu.backends.tc_piecewise import TcPiecewise
 from real_gpu.graphs.cuda import CudaGraphDevice
 from real_gpu.models.decoder import Decoder
 from real_gpu.models.kernels import kernels_for
-from real_gpu.recording import ObservingDevice, observed_capture
+from real_gpu.recording import observed_capture
 from real_gpu.runners.prefill import PrefillRunner
 from real_gpu.runners.runner import Runner
 from simcg.batch import Batch
@@ -165,10 +165,10 @@ def test_a_recording_on_a_gpu_names_triton_kernels_as_not_decided() -> None:
         kernels.add_norm(x, residual, weight, out)
         return out
 
-    device = ObservingDevice(CudaGraphDevice())
+    device = CudaGraphDevice()
     backend = breakable(device)
     declared = {"x": ("static", x), "w": ("constant", weight), "out": ("output", out)}
-    recording = observed_capture(device, backend, Bucket(8), forward, declared)  # type: ignore[arg-type]
+    recording = observed_capture(backend, Bucket(8), forward, declared)  # type: ignore[arg-type]
     (segment,) = recording.items
     assert isinstance(segment, Segment)
     ops = [event for event in segment.events if isinstance(event, Op)]

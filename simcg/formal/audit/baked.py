@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from simcg.formal.audit.finding import Spot, bucket_name
-from simcg.formal.audit.replay import Replay, Trouble
 from simcg.formal.audit.ops import base_name
+from simcg.formal.audit.replay import Replay, Trouble
 from simcg.formal.recording import Baked, Break, Op, Recording, Scalar
 
 Where = tuple[int, int, str, str]

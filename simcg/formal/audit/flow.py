@@ -155,13 +155,19 @@ class _Step:
         unset: set[Region] = set()  # what it changes in part, and what holds anything else
         for region in op.reads:
             if region.bytes and self._has_address(op, spot, region):
-                if partial and region in op.writes and replay.foreign(region):
+                if partial and region in op.writes and self._unset(region):
                     unset.add(region)
                 else:
                     self._read(op, spot, region)
         for region in op.writes:
             if region.bytes and self._has_address(op, spot, region):
                 self._write(op, spot, region, moment, region in unset)
+
+    def _unset(self, region: Region) -> bool:
+        """Whether some of it holds anything; caches and the like hold what steps left there."""
+        storage = self.replay.storage(region)
+        must_be_set = storage.place == "pool" or storage.role == "output"
+        return must_be_set and bool(self.replay.foreign(region))
 
     def _has_address(self, op: Op, spot: Spot, region: Region) -> bool:
         """Whether each replay has the region at the recorded address."""
@@ -245,7 +251,7 @@ class _Step:
             key, verdict, (spot, op.name), Trouble(found, THIS_REPLAY, region, address, number)
         )
 
-    def _write(self, op: Op, spot: Spot, region: Region, moment: Moment, partly: bool) -> None:  # noqa: PLR0913, PLR0917
+    def _write(self, op: Op, spot: Spot, region: Region, moment: Moment, partly: bool) -> None:
         replay, role = self.replay, self.replay.storage(region).role
         replay.count("I6")
         if role == "static":

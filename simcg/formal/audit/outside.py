@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from simcg.formal.audit.finding import bucket_name
-from simcg.formal.audit.replay import Replay, Trouble, Use
 from simcg.formal.audit.memory import NOBODY
-from simcg.formal.recording import Break, Storage
+from simcg.formal.audit.replay import Replay, Trouble, Use
+from simcg.formal.recording import Break, Role, Storage
 
 HELD = "memory that is declared, or that a break holds, for as long as its graph"
 
@@ -75,60 +75,33 @@ def _check_footprints(
     replay: Replay, replays: Sequence[Replay], index: int, uses: list[Use]
 ) -> None:
     """No replay may write over it, its own bucket's among them."""
-    storage = replay.recording.storages[index]
     replay.count("I6")
     for use in {use.region: use for use in reversed(uses)}.values():
         for other in replays:
-            for number, address, same in _writes_to(other, replay, use):
-                if not same:
-                    _report_overwritten(replay, other, use, number, address)
-                elif storage.role in ("constant", "static") or _pool_write(other, number):
-                    _report_rewritten(replay, other, use, number, address)
-                else:
-                    continue  # memory that steps hand on is written by whichever ran
-                return
+            for number, address in other.memory.read(replay.runs(use.region)):
+                trouble = _overlap(replay, other, use, number)
+                if trouble is not None:
+                    key, found, expected = trouble
+                    told = Trouble(found, expected, use.region, address)
+                    replay.report(key, "violated", (use.spot, use.op), told)
+                    return
 
 
-def _writes_to(other: Replay, replay: Replay, use: Use) -> Iterator[tuple[int, int, bool]]:
-    """Writes of a replay to the region: number, address, and whether of the same tensor."""
+def _overlap(replay: Replay, other: Replay, use: Use, number: int) -> tuple[str, str, str] | None:
+    """Invariant, finding and expectation where that write may not touch what is used."""
+    if number == NOBODY:
+        return None
     mine = replay.storage(use.region)
-    for number, address in other.memory.read(replay.runs(use.region)):
-        if number == NOBODY:
-            continue
-        write = other.writes[number]
-        theirs = other.recording.storages[write.storage]
-        yield number, address, (theirs.address, theirs.bytes) == (mine.address, mine.bytes)
+    theirs = other.recording.storages[other.writes[number].storage]
+    who = "its own replay" if other is replay else f"a replay of {bucket_name(other.recording)}"
+    found = f"{who} writes memory that the graph keeps: {other.told(number)}"
+    if (theirs.address, theirs.bytes) != (mine.address, mine.bytes):
+        return "I6" if use.baked else "I5", found, "a footprint beside it"
+    if theirs.place == "pool":
+        return "I2", found, "the tag of its capture, whichever bucket ran before"
+    if theirs.role == mine.role or mine.role not in _NEVER_WRITTEN:
+        return None  # said where the write is, or memory that steps hand on
+    return _NEVER_WRITTEN[mine.role], found, f"nobody but the host writes a {mine.role} tensor"
 
 
-def _pool_write(other: Replay, number: int) -> bool:
-    return other.recording.storages[other.writes[number].storage].place == "pool"
-
-
-def _report_overwritten(replay: Replay, other: Replay, use: Use, number: int, address: int) -> None:
-    who = "its own replay" if other is replay else f"a replay of the bucket of {_name(other)}"
-    found = f"{who} writes over memory that the graph keeps: {other.told(number)}"
-    key = "I6" if use.baked else "I5"
-    replay.report(
-        key,
-        "violated",
-        (use.spot, use.op),
-        Trouble(found, "a footprint beside it", use.region, address),
-    )
-
-
-def _report_rewritten(replay: Replay, other: Replay, use: Use, number: int, address: int) -> None:
-    role = replay.storage(use.region).role
-    if other is replay:
-        return  # said where the write is
-    found = f"a replay of the bucket of {_name(other)} writes it: {other.told(number)}"
-    key, expected = {
-        "static": ("I11", "the host alone writes it, before each replay"),
-        "constant": ("I6", "nobody writes it after capture"),
-    }.get(role, ("I2", "the tag of its capture, whichever bucket ran before"))
-    replay.report(
-        key, "violated", (use.spot, use.op), Trouble(found, expected, use.region, address)
-    )
-
-
-def _name(replay: Replay) -> str:
-    return bucket_name(replay.recording)
+_NEVER_WRITTEN: dict[Role, str] = {"static": "I11", "constant": "I6"}

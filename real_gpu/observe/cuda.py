@@ -1,0 +1,127 @@
+"""What CUDA alone tells: captures by whatever library, kernels of a capture, and events."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from real_gpu.graphs.pool import CudaMark, CudaPool
+from real_gpu.observe.patch import Patches
+from real_gpu.observe.session import Capturing, Session
+
+_ACTIVE = 1  # CU_STREAM_CAPTURE_STATUS_ACTIVE
+
+
+def watch_captures(session: Session, patches: Patches) -> None:
+    """Note what ``torch.cuda.CUDAGraph`` records, whoever asks it to."""
+    graph = torch.cuda.CUDAGraph
+    begin, end = graph.capture_begin, graph.capture_end
+    state: dict[str, CudaMark] = {}
+
+    def capture_begin(self: Any, *args: Any, **kwargs: Any) -> None:
+        if session.deaf:
+            begin(self, *args, **kwargs)
+            return
+        device = torch.device("cuda", torch.cuda.current_device())
+        session.unwatch()
+        handle = (args[0] if args else kwargs.get("pool")) or None
+        before = mark_of(handle, device) if session.log is None and handle is not None else None
+        begin(self, *args, **kwargs)
+        if session.log is None:
+            state["mark"] = before or CudaMark(CudaPool(self.pool(), device.index), [])
+        mark = state["mark"]
+        session.began(Capturing(device, born_since(mark), kernels_so_far))
+
+    def capture_end(self: Any) -> None:
+        if session.deaf or session.log is None:
+            end(self)
+            return
+        session.unwatch()
+        nodes = kernels_so_far()
+        try:
+            end(self)
+        except BaseException:
+            session.drop()
+            raise
+        session.ended(nodes)
+
+    patches.replace(graph, "capture_begin", capture_begin)
+    patches.replace(graph, "capture_end", capture_end)
+
+
+def mark_of(handle: tuple[int, int], device: torch.device) -> CudaMark:
+    """The blocks of a pool that are in use now."""
+    pool = CudaPool((handle[0], handle[1]), device.index)
+    in_use = sorted((start, start + size) for start, size, used in pool.blocks() if used)
+    return CudaMark(pool, in_use)
+
+
+def born_since(mark: CudaMark) -> Callable[[torch.Tensor], bool]:
+    """Whether a tensor's memory is in the mark's pool and was not in use at the mark."""
+
+    def born(tensor: torch.Tensor) -> bool:
+        address = tensor.untyped_storage().data_ptr()
+        mark.pool.grown = True  # a recording is under way
+        return mark.pool.holds(address) and not mark.was_in_use(address)
+
+    return born
+
+
+@functools.cache
+def _driver() -> ctypes.CDLL:
+    return ctypes.CDLL("libcuda.so.1")
+
+
+def kernels_so_far() -> int:
+    """Kernels, copies and memsets in the graph that the current stream is recorded in; 0 in none.
+
+    Side streams of a capture are recorded in the same graph.
+    """
+    stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+    status, number = ctypes.c_int(), ctypes.c_uint64()
+    graph, count = ctypes.c_void_p(), ctypes.c_size_t()
+    asked = _driver().cuStreamGetCaptureInfo_v2(
+        stream, ctypes.byref(status), ctypes.byref(number), ctypes.byref(graph), None, None
+    )
+    if asked or status.value != _ACTIVE:
+        return 0  # on the legacy stream, while another one is in capture, CUDA does not say
+    if _driver().cuGraphGetNodes(graph, None, ctypes.byref(count)):
+        return 0
+    return count.value
+
+
+_listening: list[Session] = []
+"""Sessions that hear of events; torch keeps callbacks for good, so there is one of each."""
+
+
+def watch_events(session: Session, patches: Patches) -> None:
+    """Note which streams wait for which, as far as torch's events tell."""
+    _listen()
+    _listening.append(session)
+    patches.on_undo(lambda: _listening.remove(session))
+
+
+@functools.cache
+def _listen() -> None:
+    from torch.cuda import _gpu_trace  # noqa: PLC0415 - not needed without CUDA
+
+    here = threading.get_ident()
+
+    def on_record(event: int, stream: int) -> None:
+        for session in _listening:
+            if session.log is not None and threading.get_ident() == here:
+                session.log.signal(event, stream)
+
+    def on_wait(event: int, stream: int) -> None:
+        for session in _listening:
+            if session.log is not None and threading.get_ident() == here:
+                session.log.wait(event, stream)
+
+    torch._C._activate_gpu_trace()
+    _gpu_trace.register_callback_for_event_record(on_record)
+    _gpu_trace.register_callback_for_event_wait(on_wait)
