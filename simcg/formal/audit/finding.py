@@ -80,12 +80,13 @@ def bucket_name(recording: Recording) -> str:
 def together(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Worst first; what only repeats in other places is one finding with a count.
 
-    Violations stay apart, so that each names its place.
+    Violations stay apart, so that each names its place, and so do tensors on whose life it hangs.
     """
     groups: dict[tuple[str, ...], Finding] = {}
     for number, finding in enumerate(findings):
         alone = str(number) if finding.verdict == "violated" else ""
-        key = (finding.invariant, finding.verdict, finding.op, finding.found, finding.tensor, alone)
+        tensor = finding.tensor if finding.ties else ""
+        key = (finding.invariant, finding.verdict, finding.op, finding.found, tensor, alone)
         first = groups.setdefault(key, finding)
         if first is not finding:
             groups[key] = replace(first, times=first.times + finding.times)

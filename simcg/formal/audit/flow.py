@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from simcg.formal.audit.clocks import MAIN, Clocks, Moment
 from simcg.formal.audit.finding import Spot, Verdict
-from simcg.formal.audit.memory import NOBODY
 from simcg.formal.audit.ops import PARTIAL, SELECTING, base_name
 from simcg.formal.audit.replay import Replay, Trouble, Use, Write
 from simcg.formal.recording import (
@@ -198,7 +197,7 @@ class _Step:
                 partly |= write.partly
                 self._in_order(op, spot, region, number)
             elif storage.place == "outside":
-                self._from_outside(op, spot, region, (number, address))
+                self._unwritten_output(op, spot, region, address)
             else:
                 self._undefined(op, spot, region, (number, address))
                 return
@@ -216,16 +215,10 @@ class _Step:
             trouble = Trouble(found, "an event between the two", region, -1, number)
             replay.report("I21", "violated", (spot, op.name), trouble)
 
-    def _from_outside(self, op: Op, spot: Spot, region: Region, last: tuple[int, int]) -> None:
-        """Bytes from outside that this replay has not written, or another tensor's write has."""
-        replay, (number, address) = self.replay, last
-        if number != NOBODY:
-            trouble = Trouble(
-                "the replay overwrites memory from outside that it reads",
-                "a footprint beside it", region, address, number,
-            )  # fmt: skip
-            replay.report("I6", "violated", (spot, op.name), trouble)
-        elif replay.storage(region).role == "output" and base_name(op.name) not in SELECTING:
+    def _unwritten_output(self, op: Op, spot: Spot, region: Region, address: int) -> None:
+        """Outputs are no state; what else comes from outside holds what it held before."""
+        replay = self.replay
+        if replay.storage(region).role == "output" and base_name(op.name) not in SELECTING:
             trouble = Trouble(
                 "it reads an output before this replay writes it",
                 "an output is written first; what steps hand on is a cache", region, address,

@@ -21,7 +21,7 @@ def check_outside(replays: Sequence[Replay]) -> None:
                 continue  # said where it is used
             _check_life(replay, replays, index, uses)
             if not storage.gone:
-                _check_footprints(replay, replays, index, uses)
+                _check_footprints(replay, replays, uses)
 
 
 def _check_life(replay: Replay, replays: Sequence[Replay], index: int, uses: list[Use]) -> None:
@@ -71,9 +71,7 @@ def _is_pool_memory(storage: Storage, replays: Sequence[Replay]) -> bool:
     )
 
 
-def _check_footprints(
-    replay: Replay, replays: Sequence[Replay], index: int, uses: list[Use]
-) -> None:
+def _check_footprints(replay: Replay, replays: Sequence[Replay], uses: list[Use]) -> None:
     """No replay may write over it, its own bucket's among them."""
     replay.count("I6")
     for use in {use.region: use for use in reversed(uses)}.values():
