@@ -12,30 +12,39 @@ from simcg.formal.lemmas.lemma import Claim, Lemma
 from simcg.formal.lemmas.symbols import AnyLadder, AnyRule, Choose, Term
 
 
-def sound_bounds(choose: Choose) -> Iterator[Claim]:
-    """Every batch of bucket i is within its shape, and its shape is a batch of bucket i.
+def full_shapes(choose: Choose) -> Iterator[Claim]:
+    """The shape of each bucket, as a batch, is admitted to that bucket.
 
-    So a bound on something that grows with n and m holds for all batches of the bucket if and
-    only if it holds for (T, S). ``need`` is any such thing: that it grows is given where it is
-    used. A real batch has m <= n, so slots are asked to be at most the tokens.
+    A real batch has m <= n, so slots are asked to be at most the tokens.
+    """
+    for count in range(1, MOST_BUCKETS + 1):
+        known, rule = AnyLadder.of(count, slotted=True), AnyRule.of(0)
+        own = [
+            z3.Implies(slots <= size, choose(known.ladder, rule.rule, size, slots) == i)
+            for i, (size, slots) in enumerate(zip(known.sizes, known.slots, strict=True))
+        ]
+        shown = known.unknowns | rule.unknowns
+        yield Claim((*known.well_formed, *rule.well_formed), z3.And(*own), shown)
+
+
+def sound_bounds(choose: Choose) -> Iterator[Claim]:
+    """A bound that holds for (T, S) holds for every batch of that bucket.
+
+    ``need`` is anything that grows with n and m; that it grows is given where it is used.
     """
     n, m, batch = any_batch()
     bound = z3.Int("bound")
     need = z3.Function("need", z3.IntSort(), z3.IntSort(), z3.IntSort())
     for count in range(1, MOST_BUCKETS + 1):
         known, rule = AnyLadder.of(count, slotted=True), AnyRule.of(0)
-        given = (*known.well_formed, *rule.well_formed, *batch)
         chosen = choose(known.ladder, rule.rule, n, m)
-        sound, tight = [], []
+        sound = []
         for i, (size, slots) in enumerate(zip(known.sizes, known.slots, strict=True)):
             grows = z3.Implies(z3.And(n <= size, m <= slots), need(n, m) <= need(size, slots))
             reaches = z3.And(chosen == i, bound >= need(size, slots), grows)
             sound.append(z3.Implies(reaches, bound >= need(n, m)))
-            own = choose(known.ladder, rule.rule, size, slots)
-            tight.append(z3.Implies(slots <= size, own == i))
         shown = known.unknowns | {"n": n, "m": m, "bound": bound, "chosen": chosen}
-        yield Claim(given, z3.And(*sound), shown)
-        yield Claim(given, z3.And(*tight), shown)
+        yield Claim((*known.well_formed, *rule.well_formed, *batch), z3.And(*sound), shown)
 
 
 def longest_query() -> Iterator[Claim]:
@@ -95,14 +104,23 @@ def query_of_the_capture() -> Iterator[Claim]:
 
 BAKED_LEMMAS = (
     Lemma(
-        "a bound is sound exactly if it is for the full bucket",
+        "a bucket admits its own shape",
         "I17",
         "always",
-        "A baked bound on something that grows with the batch holds for every batch that a bucket "
-        "admits exactly if it holds for (T, S), which the bucket itself admits, whatever the "
-        "guard.",
-        "b >= need(n, m) for all (n, m) with choose(n, m) = (T, S) <=> b >= need(T, S)",
-        f"{UP_TO_EIGHT}, any ratio r >= 1, S <= T, any monotone need",
+        "Whatever the guard, the batch of T tokens and S requests replays in bucket (T, S): no "
+        "bound below what that batch needs is sound.",
+        "choose(T_i, S_i) = i",
+        f"{UP_TO_EIGHT}, any ratio r >= 1, S <= T",
+        partial(full_shapes, REAL),
+    ),
+    Lemma(
+        "a bound for the full bucket holds for all its batches",
+        "I17",
+        "always",
+        "A baked bound on something that grows with the batch is sound for every batch that a "
+        "bucket admits if it is for the bucket's own shape.",
+        "b >= need(T, S) and choose(n, m) = (T, S) => b >= need(n, m)",
+        f"{UP_TO_EIGHT}, any ratio r >= 1, any monotone need",
         partial(sound_bounds, REAL),
     ),
     Lemma(

@@ -19,8 +19,8 @@ TIMEOUT_MS = 10_000
 class Claim:
     """``premises`` imply ``conclusion`` for all values of the unknowns.
 
-    ``shown``: unknowns and terms that an example tells. ``least``: what the example of a lemma
-    about existence has as small as can be.
+    ``shown``: unknowns and terms that an example tells. ``least``: a number >= 0 that the
+    example of a lemma about existence has as small as can be.
     """
 
     premises: tuple[Term, ...]
@@ -91,15 +91,27 @@ def _examine(claim: Claim) -> tuple[_Verdict, str | None]:
 
 
 def _smallest(solver: Term, least: Term | None) -> Term:
-    """A model of what the solver holds, with ``least`` as small as can be."""
+    """A model of what the solver holds, with ``least`` as small as can be, by halving."""
     model = solver.model()
     if least is None:
         return model
-    while True:
-        solver.add(least < model.eval(least, model_completion=True))
-        if solver.check() != z3.sat:
-            return model
-        model = solver.model()
+    low, high = 0, _value(model, least)
+    while low < high:
+        middle = (low + high) // 2
+        solver.push()
+        solver.add(least <= middle)
+        if solver.check() == z3.sat:
+            model = solver.model()
+            high = _value(model, least)
+        else:
+            low = middle + 1
+        solver.pop()
+    return model
+
+
+def _value(model: Term, term: Term) -> int:
+    value: int = model.eval(term, model_completion=True).as_long()
+    return value
 
 
 def _told(claim: Claim, model: Term) -> str:
