@@ -140,8 +140,7 @@ class Lowering:
             return machine.constants[index]
         blocks = machine.pool if op.kind == "constant" else machine.outside
         address = blocks.allocate(1)
-        weight = machine.terms.make("weight", index)
-        machine.memory.fill(address, 1, weight, ("weight", index))
+        machine.make_weight(index, address)
         if op.kind == "constant":
             machine.constants[index] = address
             if not self.rules.keeps_constants:

@@ -87,6 +87,10 @@ class Machine:
                             self.line(launch))  # fmt: skip
         return self.memory.value[launch.extra]
 
+    def make_weight(self, op: int, address: int) -> None:
+        """Put there what ``constant`` or ``borrow`` of that number reads."""
+        self.memory.fill(address, 1, self.terms.make("weight", op), ("weight", op))
+
     def static(self, name: str, count: int, run: Run) -> list[int]:
         """The first cells of a static input; all must have been written for this step."""
         base, want = run.statics[name], (name, run.epoch)

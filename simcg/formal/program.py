@@ -7,7 +7,7 @@ first argument. The output is the tensor of the last operator that makes or chan
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, get_args
 
@@ -126,6 +126,11 @@ class Program:
             latest = index if op.kind == "scatter" else latest
             found.append(latest)
         return tuple(found)
+
+    @cached_property
+    def unmarked(self) -> Program:
+        """The same without breaks."""
+        return Program(tuple(replace(op, breaks=False) for op in self.ops))
 
     def __str__(self) -> str:
         return "; ".join(self.words(index) for index in range(len(self.ops)))

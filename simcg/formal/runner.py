@@ -58,7 +58,7 @@ class Runner:
         drawn = machine.drawn
         run = self._idle(bucket.num_tokens, slots)
         step = _capture_step(bucket.num_tokens, mode)
-        scalars = self.rules.scalars(machine.program, step)
+        scalars = self._scalars(step)
         if self.rules.one_compile and self.captures:
             scalars = next(iter(self.captures.values())).key[1:]
         key = (index, *scalars)
@@ -75,12 +75,17 @@ class Runner:
             if self.rules.restores:
                 machine.drawn = drawn
 
+    def _scalars(self, step: Step) -> Key:
+        """What the graphs bake; to a backend without breaks marks mean nothing."""
+        program = self.machine.program
+        return self.rules.scalars(program if self.backend.breaks else program.unmarked, step)
+
     def choose(self, step: Step) -> Capture | None:
         """The capture that the step replays; None runs it eagerly."""
         index = self.rules.choose(self.ladder, self.rule, step.tokens, len(step.requests))
         if index == EAGER_INDEX:
             return None
-        return self.captures.get((index, *self.rules.scalars(self.machine.program, step)))
+        return self.captures.get((index, *self._scalars(step)))
 
     def step(self, step: Step) -> View:
         """Run one step; raises ``Violation`` as soon as a launch reads what it should not."""
@@ -148,6 +153,8 @@ class Runner:
         for item in lowering.all():
             if isinstance(item, Segment):
                 for launch in item.late if self.late else item.early:
+                    if launch.kind == "borrow":  # made now, where a tensor lay until it died
+                        machine.make_weight(launch.op, launch.extra)
                     machine.run(launch, run)
         for address in lowering.dropped:
             if address in machine.outside.live:
