@@ -81,14 +81,17 @@ def conclusion(report: Report) -> str:
     for finding in report.findings:
         number[finding.verdict] += finding.times
     if report.violated:
-        return f"a replay can be wrong: {number['violated']:,} violations"
-    parts = [
-        f"{number['not decided']:,} things are not decided" * bool(number["not decided"]),
-        f"{number['holds only while']:,} hold only while a tensor lives"
-        * bool(number["holds only while"]),
-    ]
-    rest = " and ".join(part for part in parts if part)
-    return "nothing is violated" + (f"; {rest}" if rest else ", and everything was decided")
+        wrong = number["violated"]
+        return f"a replay can be wrong: {wrong:,} violation{'s' * (wrong != 1)}"
+    undecided, tied = number["not decided"], number["holds only while"]
+    parts = []
+    if undecided:
+        parts.append(f"{undecided:,} thing{'s are' if undecided != 1 else ' is'} not decided")
+    if tied:
+        parts.append(f"{tied:,} hold{'s' * (tied == 1)} only while a tensor lives")
+    return "nothing is violated" + (
+        f"; {' and '.join(parts)}" if parts else ", and everything was decided"
+    )
 
 
 def report_json(recordings: Recordings, report: Report) -> dict[str, Any]:
