@@ -1,0 +1,1 @@
+"""Conformance: the same random programs through the formal model and through the real backends."""
