@@ -46,6 +46,10 @@ class Terms:
             found = self._applied[head] = Applied(self, *head)
         return found
 
+    def parts(self, value: int) -> tuple[Part, ...]:
+        """The operator and its arguments; nothing for a plain integer."""
+        return () if value < FIRST_TERM else self._parts[value - FIRST_TERM]
+
     def holds(self, term: int, part: int) -> bool:
         """Whether ``part`` occurs in ``term``."""
         seen, todo = set[int](), [term]
