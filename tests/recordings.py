@@ -302,6 +302,9 @@ def no_output(recording: Recording) -> Recording:
     return replace(recording, output=None)
 
 
+ANYTHING = tuple(map(big, (IDS, W, H, Q, OUT)))
+"""What an operator without a schema may read and write."""
+
 WRONG: dict[str, Wrong] = {
     # I1
     "an undeclared tensor": wrong(
@@ -358,8 +361,8 @@ WRONG: dict[str, Wrong] = {
         "I4 violated", "output 'out'",
     ),
     "an operator that nobody knows": wrong(
-        op(0, 3, name="mine.product.default", decided=False), "I4 not decided",
-        "mine.product.default",
+        op(0, 3, name="mine.product", decided=False, reads=ANYTHING, writes=ANYTHING),
+        "I4 not decided", "mine.product", "what it reads and writes is not known",
     ),
     "a break that did not run": wrong(
         item(1, ran=False, events=()), "I4 not decided", "attend"

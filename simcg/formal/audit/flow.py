@@ -152,7 +152,7 @@ class _Step:
             replay.report("I4", "not decided", (spot, op.name), trouble)
         partial = base_name(op.name) in PARTIAL
         unset: set[Region] = set()  # what it changes in part, and what holds anything else
-        for region in op.reads:
+        for region in op.reads if op.decided else ():
             if region.bytes and self._has_address(op, spot, region):
                 if partial and region in op.writes and self._unset(region):
                     unset.add(region)
@@ -229,8 +229,8 @@ class _Step:
         """Bytes of the pool that hold no write of this tensor."""
         replay, (number, address) = self.replay, last
         later = replay.overwritten(region)
-        if not op.decided or (later is not None and region.storage in self.held):
-            return  # said of the operator, or of the argument
+        if later is not None and region.storage in self.held:
+            return  # said of the argument
         weak = region.storage in self.weak
         key = "I3" if region.storage in replay.returned else "I5" if weak else "I4"
         verdict: Verdict = "violated"
@@ -247,7 +247,9 @@ class _Step:
     def _write(self, op: Op, spot: Spot, region: Region, moment: Moment, partly: bool) -> None:
         replay, role = self.replay, self.replay.storage(region).role
         replay.count("I6")
-        if role == "static":
+        if not op.decided:
+            pass  # what it is given it may leave as it is
+        elif role == "static":
             expected = "the host alone writes it, before each replay; what steps change is a cache"
             trouble = Trouble("a replay writes a static input", expected, region)
             replay.report("I11", "violated", (spot, op.name), trouble)
