@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from simcg.errors import InputError
+from simcg.formal.audit.baked import DIFFERS
 from simcg.formal.audit.check import CHECKED, Report, check
 from simcg.formal.audit.finding import Finding, bucket_name
 from simcg.formal.invariants import INVARIANTS
@@ -67,7 +68,7 @@ def told(report: Report) -> list[str]:
 
 def baked_lines(report: Report) -> list[str]:
     """The host values that launches bake in, in a sentence."""
-    derived = sum(value.why != "differs" for value in report.differing)
+    derived = sum(value.why != DIFFERS for value in report.differing)
     rest = len(report.differing) - derived
     return [
         f"host values baked in: {report.baked:,}; {len(report.differing):,} differ between "

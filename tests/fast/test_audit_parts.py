@@ -78,6 +78,7 @@ def test_memory_knows_the_last_write_of_each_byte(
     for address in sorted(as_bytes(as_runs(reads))):
         first.setdefault(table[address], address)
     assert memory.read(as_runs(reads)) == list(first.items())
+    assert as_bytes(memory.written()) == {a for a, number in table.items() if number != NOBODY}
 
 
 steps = st.lists(

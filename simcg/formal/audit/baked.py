@@ -15,7 +15,9 @@ from simcg.formal.recording import Baked, Break, Op, Recording, Scalar
 Where = tuple[int, int, str, str]
 """Item, number of the operator in it, its name, and the argument."""
 
-DERIVED = "follows from the bucket's size"
+DERIVED, DIFFERS = "follows from the bucket's size", "differs"
+LISTED = 4
+"""Buckets whose values are told in words."""
 LARGEST_TILE = 4096
 """Rows of a tile, a power of two, of which a launch may bake the number."""
 
@@ -24,7 +26,7 @@ LARGEST_TILE = 4096
 class BakedValue:
     """One argument in all captures that have it: ``values`` by bucket, as they were captured.
 
-    ``why``: what it follows from, or "differs" when nothing explains it.
+    ``why``: ``DERIVED``, or ``DIFFERS`` when nothing explains it.
     """
 
     item: int
@@ -75,46 +77,33 @@ def _compare(replays: Sequence[Replay]) -> list[BakedValue]:
             for replay, table in zip(replays, tables, strict=True)
             if where in table
         ]
-        values = [value for _, value, _ in having]
-        if all(_equal(value, values[0]) for value in values):
-            continue
-        recordings = [replay.recording for replay, _, _ in having]
-        derived = _derivable(recordings, values)
-        item, _, op, argument = where
-        differing.append(
-            BakedValue(
-                item, op, argument,
-                tuple((bucket_name(r), v) for r, v in zip(recordings, values, strict=True)),
-                DERIVED if derived else "differs",
-            )
-        )  # fmt: skip
-        if not derived:
-            replay, _, spot = having[0]
-            listed = ", ".join(
-                f"{v!r} at {bucket_name(r)}"
-                for r, v in list(zip(recordings, values, strict=True))[:4]
-            )
-            same_key = len({(r.num_tokens, r.slots) for r in recordings}) < len(recordings)
-            known = all(r.num_tokens for r in recordings)
-            replay.report(
-                "I17",
-                "violated"
-                if same_key and known and _two_of_a_key(recordings, values)
-                else "not decided",
-                (Spot(replay.capture, spot.item, spot.event), op),
-                Trouble(
-                    f"{argument} was baked as {listed}",
-                    "one value for equal buckets, and otherwise one that the bucket's size gives",
-                ),
-            )
+        if any(not _equal(value, having[0][1]) for _, value, _ in having):
+            differing.append(_differs(where, having))
     return differing
 
 
+def _differs(where: Where, having: Sequence[tuple[Replay, Baked, Spot]]) -> BakedValue:
+    """Note a value that differs between captures, unless the bucket's size explains it."""
+    recordings, values = [r.recording for r, _, _ in having], [value for _, value, _ in having]
+    (item, _, op, argument), (replay, _, spot) = where, having[0]
+    derived = _derivable(recordings, values)
+    named = tuple((bucket_name(r), v) for r, v in zip(recordings, values, strict=True))
+    if not derived:
+        listed = ", ".join(f"{value!r} at {bucket}" for bucket, value in named[:LISTED])
+        replay.report(
+            "I17", "violated" if _two_of_a_key(recordings, values) else "not decided",
+            (Spot(replay.capture, spot.item, spot.event), op),
+            Trouble(f"{argument} was baked as {listed}",
+                    "one value for equal buckets, and otherwise one that the bucket's size gives"),
+        )  # fmt: skip
+    return BakedValue(item, op, argument, named, DERIVED if derived else DIFFERS)
+
+
 def _two_of_a_key(recordings: Sequence[Recording], values: Sequence[Baked]) -> bool:
-    """Whether two captures of one bucket have different values."""
+    """Whether two captures of one bucket, whose size is known, have different values."""
     first: dict[tuple[int, int], Baked] = {}
     return any(
-        not _equal(first.setdefault((r.num_tokens, r.slots), value), value)
+        r.num_tokens and not _equal(first.setdefault((r.num_tokens, r.slots), value), value)
         for r, value in zip(recordings, values, strict=True)
     )
 
@@ -183,7 +172,7 @@ def _host_reads(replay: Replay) -> None:
             if not isinstance(event, Op):
                 continue
             for region in event.reads:
-                if storages[region.storage].place == "host" and not storages[region.storage].fresh:
+                if storages[region.storage].place == "host":
                     replay.count("I17")
                     replay.report(
                         "I17",

@@ -45,3 +45,12 @@ class Memory:
         edges, numbers = edges[order], numbers[order]
         changes = np.append(True, numbers[1:] != numbers[:-1])
         self._edges, self._numbers = edges[changes], numbers[changes]
+
+    def written(self) -> Runs:
+        """Everything that was written."""
+        touched = np.append(self._numbers != NOBODY, False)
+        changes = np.flatnonzero(touched[1:] != touched[:-1]) + 1
+        if touched[0]:
+            changes = np.append(0, changes)
+        edges = self._edges[changes]
+        return Runs(edges[::2], edges[1::2])

@@ -3,51 +3,82 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from simcg.formal.audit.finding import bucket_name
-from simcg.formal.audit.memory import NOBODY
+from simcg.formal.audit.memory import NOBODY, Memory
 from simcg.formal.audit.replay import Replay, Trouble, Use
-from simcg.formal.recording import Break, Role, Storage
+from simcg.formal.audit.runs import Runs, runs_of
+from simcg.formal.recording import Break, Region, Role, Storage
 
 HELD = "memory that is declared, or that a break holds, for as long as its graph"
 
 
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """All captures: what they allocated in the pool, and what their replays write."""
+
+    replays: Sequence[Replay]
+    pool: Memory
+    written: Memory
+
+    @staticmethod
+    def of(replays: Sequence[Replay]) -> _Shared:
+        pool, written = Memory(), Memory()
+        for replay in replays:
+            for storage in replay.recording.storages:
+                if storage.place == "pool" and storage.bytes:
+                    pool.write(_range(storage), 1)
+            written.write(replay.memory.written(), 1)
+        return _Shared(replays, pool, written)
+
+    def in_pool(self, storage: Storage) -> bool:
+        """Whether one of the captures allocated that memory in the pool."""
+        return bool(storage.bytes) and self.pool.read(_range(storage)) != [
+            (NOBODY, storage.address)
+        ]
+
+
+def _range(storage: Storage) -> Runs:
+    return runs_of(Region(0, 0, storage.bytes), storage.address)
+
+
 def check_outside(replays: Sequence[Replay]) -> None:
     """I1, I2, I5 of arguments from outside, and I6 between captures; ``replays`` were played."""
+    shared = _Shared.of(replays)
     for replay in replays:
+        held = _held(replay)
         for index, uses in replay.uses.items():
             storage = replay.recording.storages[index]
             if storage.fresh:
                 continue  # said where it is used
-            _check_life(replay, replays, index, uses)
+            _check_life(replay, uses, index in held, shared.in_pool(storage))
             if not storage.gone:
-                _check_footprints(replay, replays, uses)
+                _check_footprints(replay, shared, uses)
 
 
-def _check_life(replay: Replay, replays: Sequence[Replay], index: int, uses: list[Use]) -> None:
+def _check_life(replay: Replay, uses: list[Use], held: bool, in_pool: bool) -> None:
     """The storage must live as long as its graph: somebody declared it, or holds it."""
-    storage, held = replay.recording.storages[index], _held(replay)
-    weak = [use for use in uses if not use.baked]
-    baked = [use for use in uses if use.baked]
-    if weak:
-        _report_life(replay, "I5", weak[0], "a break's argument from outside the pool is "
-                     "held weakly", index not in held)  # fmt: skip
-    if baked:
-        earlier = _is_pool_memory(storage, replays)
-        _report_life(
-            replay, "I2" if earlier else "I1", baked[0],
-            "memory that another capture allocated in the pool is used" if earlier
-            else "a graph has the address of memory outside the pool", index not in held,
-        )  # fmt: skip
+    weak = next((use for use in uses if not use.baked), None)
+    baked = next((use for use in uses if use.baked), None)
+    if weak is not None:
+        found = "a break's argument from outside the pool is held weakly"
+        _report_life(replay, "I5", weak, found, held)
+    if baked is not None and in_pool:
+        found = "memory that another capture allocated in the pool is used"
+        _report_life(replay, "I2", baked, found, held)
+    elif baked is not None:
+        found = "a graph has the address of memory outside the pool"
+        _report_life(replay, "I1", baked, found, held)
 
 
-def _report_life(replay: Replay, key: str, use: Use, found: str, unheld: bool) -> None:
+def _report_life(replay: Replay, key: str, use: Use, found: str, held: bool) -> None:
     storage = replay.storage(use.region)
     replay.count(key)
     if storage.gone:
         found += ", and it was freed: its block has another owner"
         replay.report(key, "violated", (use.spot, use.op), Trouble(found, HELD, use.region))
-    elif storage.role == "unknown" and unheld:
+    elif storage.role == "unknown" and not held:
         replay.report(key, "holds only while", (use.spot, use.op), Trouble(found, HELD, use.region))
 
 
@@ -62,21 +93,15 @@ def _held(replay: Replay) -> set[int]:
     }
 
 
-def _is_pool_memory(storage: Storage, replays: Sequence[Replay]) -> bool:
-    """Whether one of the captures allocated that memory in the pool."""
-    return any(
-        other.place == "pool" and other.address <= storage.address < other.address + other.bytes
-        for replay in replays
-        for other in replay.recording.storages
-    )
-
-
-def _check_footprints(replay: Replay, replays: Sequence[Replay], uses: list[Use]) -> None:
+def _check_footprints(replay: Replay, shared: _Shared, uses: list[Use]) -> None:
     """No replay may write over it, its own bucket's among them."""
     replay.count("I6")
     for use in {use.region: use for use in reversed(uses)}.values():
-        for other in replays:
-            for number, address in other.memory.read(replay.runs(use.region)):
+        runs = replay.runs(use.region)
+        if all(number == NOBODY for number, _ in shared.written.read(runs)):
+            continue
+        for other in shared.replays:
+            for number, address in other.memory.read(runs):
                 trouble = _overlap(replay, other, use, number)
                 if trouble is not None:
                     key, found, expected = trouble
