@@ -23,6 +23,8 @@ from simcg.ladder import AdmissionRule, Bucket, Ladder
 
 MOST_OPS = 10
 ROOM = Room(tokens=8, slots=3, rows=3, length=9)
+OFTEN: tuple[Kind, ...] = (*KINDS, "scatter", "attend", "attend")
+"""What programs are made of: attention needs a cache that was written before it."""
 UNMARKED = 0.03
 """Share of the operators that only breaks can run, without a mark: captures must refuse them."""
 RARE = 0.12
@@ -59,7 +61,7 @@ def _ops(rng: random.Random, count: int, backend: str) -> tuple[Op, ...]:
     ops: list[Op] = []
     made, cached = [0], False
     while len(ops) < count:
-        kind = rng.choice(KINDS)
+        kind = rng.choice(OFTEN)
         if (kind == "attend" and not cached) or (kind in IN_PLACE and len(made) == 1):
             continue
         only = kind in ONLY_AS_BREAK
@@ -107,10 +109,10 @@ def rule_of(rng: random.Random) -> AdmissionRule:
 
 
 def steps_of(rng: random.Random, modes: tuple[int, ...], ladder: Ladder) -> tuple[Step, ...]:
-    """Two to eight steps; sequences go on, or give their row to another."""
+    """Up to twelve steps; sequences go on, or give their row to another."""
     lengths, names, fresh_name = [0] * ROOM.rows, list(range(ROOM.rows)), ROOM.rows
     steps: list[Step] = []
-    for _ in range(rng.randint(2, 8)):
+    for _ in range(rng.randint(4, 12)):
         room = rng.choice([ROOM.tokens, rng.randint(1, ROOM.tokens), rng.choice(ladder.sizes)])
         requests: list[Request] = []
         for row in rng.sample(range(ROOM.rows), rng.randint(1, ROOM.slots)):
