@@ -9,12 +9,11 @@ results and writes nothing else, so does every step of every trace, by induction
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from simcg.formal.blame import difference
 from simcg.formal.launch import Capture, Segment
 from simcg.formal.meaning import DRAWN_BEFORE, Expected, Meaning
-from simcg.formal.memory import STATICS, UNWRITTEN, Memory, Tag
+from simcg.formal.memory import STATICS, UNWRITTEN, Memory, Range, Tag
 from simcg.formal.rules import Rules
 from simcg.formal.runner import Runner, View
 from simcg.formal.setting import Setting, said_bucket
@@ -25,7 +24,6 @@ from simcg.ladder import AdmissionRule, Ladder
 
 OLD: Tag = ("an earlier step",)
 FOREIGN: Tag = ("a new owner",)
-Range = tuple[int, int]
 
 
 @dataclass(slots=True)

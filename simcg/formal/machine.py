@@ -15,14 +15,15 @@ from simcg.formal.terms import Terms
 from simcg.formal.violation import Violation
 
 HOST = 0
-"""The writer of tensor 0: the host, into the static input."""
+"""The writer of tensor 0: the host, into the static input ``ids``."""
 
 
 @dataclass(slots=True)
 class Run:
     """One replay or eager run of a step: n, m, the launch-time length, and where inputs lie.
 
-    ``captured``: the rows and slots whose metadata must be of this epoch (padding included).
+    ``tags``: those made so far, by writer or name of a static input; runs of one key and epoch
+    may share them.
     """
 
     key: Key
@@ -32,14 +33,19 @@ class Run:
     longest: int
     statics: Mapping[str, int]
     breaking: bool = False
-    tags: dict[int, Tag] = field(default_factory=dict)
+    tags: dict[int | str, Tag] = field(default_factory=dict)
 
-    def tag(self, writer: int) -> Tag:
+    def tag(self, writer: int | str) -> Tag:
         """What cells of that writer carry in this run; always the same object."""
         found = self.tags.get(writer)
         if found is None:
-            key = ("ids", self.epoch) if writer == HOST else (writer, self.key, self.epoch)
-            found = self.tags[writer] = key
+            if writer == HOST:
+                found = self.tag("ids")
+            elif isinstance(writer, str):
+                found = (writer, self.epoch)
+            else:
+                found = (writer, self.key, self.epoch)
+            self.tags[writer] = found
         return found
 
 
@@ -93,7 +99,7 @@ class Machine:
 
     def static(self, name: str, count: int, run: Run) -> list[int]:
         """The first cells of a static input; all must have been written for this step."""
-        base, want = run.statics[name], (name, run.epoch)
+        base, want = run.statics[name], run.tag(name)
         found = self.memory.tag[base : base + count]
         if found.count(want) != count:
             bad = next(i for i, tag in enumerate(found) if tag != want)

@@ -11,6 +11,8 @@ from bisect import insort
 from dataclasses import dataclass, field
 
 Tag = tuple[object, ...]
+Range = tuple[int, int]
+"""(address, cells)."""
 UNWRITTEN: Tag = ("nothing",)
 STATICS = ("ids", "slots", "positions", "offsets", "lengths", "rows", "fresh", "count")
 BY_TOKEN = frozenset({"ids", "slots", "positions"})
@@ -43,13 +45,13 @@ class Memory:
 class Blocks:
     """An allocator over [base, base + size): best fit, freed neighbours are merged.
 
-    ``live``: bytes of each block in use, by address.
+    ``live``: cells of each block in use, by address.
     """
 
     base: int
     size: int
     live: dict[int, int] = field(default_factory=dict)
-    _free: list[tuple[int, int]] = field(default_factory=list)  # (address, cells), ascending
+    _free: list[Range] = field(default_factory=list)  # (address, cells), ascending
 
     def __post_init__(self) -> None:
         self._free = [(self.base, self.size)]
@@ -69,7 +71,7 @@ class Blocks:
     def free(self, address: int) -> None:
         """Give a block back."""
         insort(self._free, (address, self.live.pop(address)))
-        merged: list[tuple[int, int]] = []
+        merged: list[Range] = []
         for start, size in self._free:
             if merged and merged[-1][0] + merged[-1][1] == start:
                 merged[-1] = (merged[-1][0], merged[-1][1] + size)
@@ -77,9 +79,18 @@ class Blocks:
                 merged.append((start, size))
         self._free = merged
 
-    def free_ranges(self) -> list[tuple[int, int]]:
+    def free_ranges(self) -> list[Range]:
         """(address, cells) of what is free."""
         return list(self._free)
+
+    def snapshot(self) -> tuple[dict[int, int], list[Range]]:
+        """What ``restore`` takes."""
+        return dict(self.live), list(self._free)
+
+    def restore(self, state: tuple[dict[int, int], list[Range]]) -> None:
+        """Be as at a snapshot."""
+        if self._free != state[1]:
+            self.live, self._free = dict(state[0]), list(state[1])
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 
 from simcg.backend import EAGER, CaptureBackend
 from simcg.formal.capture import Lowering, capture
-from simcg.formal.launch import Break, Capture, Key, Segment
+from simcg.formal.launch import Break, Capture, Key, Launch, Segment
 from simcg.formal.machine import Machine, Run
-from simcg.formal.memory import STATICS
+from simcg.formal.memory import STATICS, Range, Tag
 from simcg.formal.rules import Rules
+from simcg.formal.statics import Images
 from simcg.formal.step import Request, Step
 from simcg.formal.violation import Violation
 from simcg.ladder import EAGER_INDEX, AdmissionRule, Ladder
@@ -30,9 +31,21 @@ class View:
     writer: int
 
 
+@dataclass(frozen=True, slots=True)
+class EagerPlan:
+    """An eager run's launches under both schedules, where these ranges were free before it."""
+
+    early: tuple[Launch, ...]
+    late: tuple[Launch, ...]
+    free: list[Range]
+
+
 @dataclass(slots=True)
 class Runner:
-    """One rank's runner over a machine; ``late``: the second stream runs as late as it may."""
+    """One rank's runner over a machine; ``late``: the second stream runs as late as it may.
+
+    ``choices``, ``live``, ``plans``, ``tags``: what was worked out before, kept because steps come again.
+    """
 
     machine: Machine
     backend: CaptureBackend
@@ -44,6 +57,14 @@ class Runner:
     epoch: int = 0
     late: bool = False
     pending: tuple[Step, Capture, Run] | None = None
+    images: Images = field(init=False)
+    choices: dict[tuple[int, int, int], Capture | None] = field(default_factory=dict)
+    live: dict[tuple[int, Key, Step, int], Launch] = field(default_factory=dict)
+    plans: dict[tuple[int, int, int], EagerPlan] = field(default_factory=dict)
+    tags: dict[Key, tuple[int, dict[int | str, Tag]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.images = Images(self.machine.terms, self.machine.layout, self.rules)
 
     def capture_all(self, order: Sequence[int], modes: Sequence[int] = (0,)) -> None:
         """Capture buckets in that order, each for every value of the scalars in its key."""
@@ -71,6 +92,8 @@ class Runner:
         try:
             self._run_eager(run, step, bucket.num_tokens, slots)
             self.captures[key] = capture(lowering, key)
+            self.choices.clear()
+            self.live.clear()
         finally:
             if self.rules.restores:
                 machine.drawn = drawn
@@ -82,6 +105,12 @@ class Runner:
 
     def choose(self, step: Step) -> Capture | None:
         """The capture that the step replays; None runs it eagerly."""
+        shape = (step.tokens, len(step.requests), step.mode)
+        if shape not in self.choices:
+            self.choices[shape] = self._chosen(step)
+        return self.choices[shape]
+
+    def _chosen(self, step: Step) -> Capture | None:
         index = self.rules.choose(self.ladder, self.rule, step.tokens, len(step.requests))
         if index == EAGER_INDEX:
             return None
@@ -95,13 +124,14 @@ class Runner:
         statics = self._addresses()
         if found and self.rules.checks_addresses and found.statics != statics:
             found, rows, slots = None, step.tokens, len(step.requests)
-        self._write_statics(step, rows, slots, statics)
+        key = found.key if found else EAGER_KEY
+        run = Run(key, self.epoch, step.tokens, len(step.requests), step.longest, statics,
+                  tags=self._tags(key))  # fmt: skip
+        self._write_statics(step, rows, slots, run)
         if self.pending:
             late_step, late_capture, late_run = self.pending
             self._replay(late_capture, late_run, late_step)
             self.pending = None
-        key = found.key if found else EAGER_KEY
-        run = Run(key, self.epoch, step.tokens, len(step.requests), step.longest, statics)
         if found is None:
             self._run_eager(run, step, rows, slots)
         elif self.rules.waits:
@@ -110,6 +140,14 @@ class Runner:
             self.pending = (step, found, run)
         return View(self.machine.at.out, step.tokens, key, self.epoch,
                     len(self.machine.program.ops) + 1)  # fmt: skip
+
+    def _tags(self, key: Key) -> dict[int | str, Tag]:
+        """The tags that runs of this key in this epoch share."""
+        epoch, tags = self.tags.get(key, (CAPTURE_EPOCH, {}))
+        if epoch != self.epoch:
+            tags = {}
+            self.tags[key] = (self.epoch, tags)
+        return tags
 
     def read(self, view: View) -> list[int]:
         """The rows of a view; ``Violation`` when they are no longer those of its step."""
@@ -122,7 +160,7 @@ class Runner:
         return memory.value[view.base + first : view.base + end]
 
     def _replay(self, capture: Capture, run: Run, step: Step) -> None:
-        graph = replace(run, statics=capture.statics)
+        graph = run if run.statics == capture.statics else replace(run, statics=capture.statics)
         for item in capture.items:
             if isinstance(item, Segment):
                 for launch in item.late if self.late else item.early:
@@ -132,13 +170,19 @@ class Runner:
 
     def _break(self, item: Break, run: Run, step: Step) -> None:
         """Call the break at the batch's own size; its result is copied to where it is read."""
-        machine, n = self.machine, run.tokens
-        live = replace(run, breaking=True)
-        scratch = machine.outside.allocate(max(n, 1)) if item.result >= 0 else item.launch.out
-        out = item.launch.inputs[0] if item.launch.kind == "accumulate" else scratch
-        scalar = {"launch": step.mode, "host": n}.get(item.launch.kind, 0)
-        launch = replace(item.launch, out=out, rows=n, slots=run.requests, baked=scalar)
-        machine.run(launch, live)
+        machine, n, launch = self.machine, run.tokens, item.launch
+        scratch = machine.outside.allocate(max(n, 1)) if item.result >= 0 else launch.out
+        key = (launch.op, run.key, step, scratch)
+        live = self.live.get(key)
+        if live is None:
+            out = launch.inputs[0] if launch.kind == "accumulate" else scratch
+            scalar = {"launch": step.mode, "host": n}.get(launch.kind, 0)
+            live = self.live[key] = replace(
+                launch, out=out, rows=n, slots=run.requests, baked=scalar
+            )
+        run.breaking = True
+        machine.run(live, run)
+        run.breaking = False
         if item.result >= 0:
             if not item.rebinds:
                 values = machine.memory.value[scratch : scratch + n]
@@ -146,19 +190,35 @@ class Runner:
             machine.outside.free(scratch)
 
     def _run_eager(self, run: Run, step: Step, rows: int, slots: int) -> None:
+        plan = self._eager_plan(run, step, rows, slots)
+        for launch in plan.late if self.late else plan.early:
+            if launch.kind == "borrow":  # made now, where a tensor lay until it died
+                self.machine.make_weight(launch.op, launch.extra)
+            self.machine.run(launch, run)
+
+    def _eager_plan(self, run: Run, step: Step, rows: int, slots: int) -> EagerPlan:
+        """The launches of an eager run; the same as long as memory is handed out the same way."""
         machine = self.machine
+        key, moved = (rows, slots, step.mode), run.statics != machine.at.statics
+        known = self.plans.get(key)
+        if known and not moved and known.free == machine.outside.free_ranges():
+            return known
+        free = machine.outside.free_ranges()
         lowering = Lowering(
             machine, EAGER, self.rules, step, rows, slots, dict(run.statics), machine.outside, ()
         )
-        for item in lowering.all():
-            if isinstance(item, Segment):
-                for launch in item.late if self.late else item.early:
-                    if launch.kind == "borrow":  # made now, where a tensor lay until it died
-                        machine.make_weight(launch.op, launch.extra)
-                    machine.run(launch, run)
+        segments = [item for item in lowering.all() if isinstance(item, Segment)]
         for address in lowering.dropped:
             if address in machine.outside.live:
                 machine.outside.free(address)
+        plan = EagerPlan(
+            tuple(launch for segment in segments for launch in segment.early),
+            tuple(launch for segment in segments for launch in segment.late),
+            free,
+        )
+        if not moved:
+            self.plans[key] = plan
+        return plan
 
     def _idle(self, rows: int, slots: int) -> Run:
         """Static inputs of a step without tokens, for warm-ups: every row goes to the sink."""
@@ -179,39 +239,19 @@ class Runner:
 
     def _addresses(self) -> dict[str, int]:
         """Where this step's static inputs lie: always in place, unless a rule rebuilds them."""
+        moving = [name for name in STATICS if self.rules.moves_static(name)]
+        if not moving:
+            return self.machine.at.statics
         statics = dict(self.machine.at.statics)
-        for name in STATICS:
-            if self.rules.moves_static(name):
-                cells = self.machine.layout.static_cells(name)
-                statics[name] = self.machine.outside.allocate(cells)
+        for name in moving:
+            cells = self.machine.layout.static_cells(name)
+            statics[name] = self.machine.outside.allocate(cells)
         return statics
 
-    def _write_statics(self, step: Step, rows: int, slots: int, at: dict[str, int]) -> None:
-        memory, layout, rules = self.machine.memory, self.machine.layout, self.rules
-        for name, values in self._values(step).items():
-            captured = {"offsets": slots + 1, "count": 1, "ids": rows, "slots": rows,
-                        "positions": rows}.get(name, slots)  # fmt: skip
-            count = rules.rewritten(name, len(values), captured)
-            padded = values + [rules.padding(name, step, layout)] * (captured - len(values))
-            memory.put(at[name], padded[:count], (name, self.epoch))
-
-    def _values(self, step: Step) -> dict[str, list[int]]:
-        """The step as its static inputs tell it."""
-        terms, length, requests = self.machine.terms, self.machine.layout.length, step.requests
-        tokens = [(r, p) for r in requests for p in range(r.context, r.length)]
-        offsets = [0]
-        for r in requests:
-            offsets.append(offsets[-1] + r.query)
-        return {
-            "ids": [terms.make("token", r.name, p) for r, p in tokens],
-            "slots": [r.row * length + p for r, p in tokens],
-            "positions": [p for _, p in tokens],
-            "offsets": offsets,
-            "lengths": [r.length for r in requests],
-            "rows": [r.row for r in requests],
-            "fresh": [int(r.context == 0) for r in requests],
-            "count": [step.tokens],
-        }
+    def _write_statics(self, step: Step, rows: int, slots: int, run: Run) -> None:
+        memory = self.machine.memory
+        for name, values in self.images.of(step, rows, slots):
+            memory.put(run.statics[name], values, run.tag(name))
 
 
 def _capture_step(rows: int, mode: int) -> Step:

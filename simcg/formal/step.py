@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from simcg.errors import require
 
@@ -31,7 +32,7 @@ class Request:
         return self.context + self.query
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Step:
     """One batch, in order. ``mode``: a host scalar of some launches, such as a phase."""
 
@@ -43,12 +44,19 @@ class Step:
         require(bool(rows), "Step", "requests", self.requests, "at least one request")
         require(len(set(rows)) == len(rows), "Step", "requests", rows, "different rows")
 
-    @property
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.requests, self.mode))
+
+    @cached_property
     def tokens(self) -> int:
         """n: real rows."""
         return sum(request.query for request in self.requests)
 
-    @property
+    @cached_property
     def longest(self) -> int:
         """The most tokens that one request has in the cache after the step."""
         return max(request.length for request in self.requests)
