@@ -28,3 +28,16 @@ def holds(law: Law, module: ModuleType) -> bool:
         return law(module)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         return False
+
+
+def put_in_place(monkeypatch: pytest.MonkeyPatch, original: ModuleType, mutant: ModuleType) -> None:
+    """Whoever imported a function, class or table of the original has the mutant's instead."""
+    users = [module for module in list(sys.modules.values()) if module is not original]
+    for name, value in list(vars(original).items()):
+        other = vars(mutant).get(name, value)
+        if name.startswith("__") or other is value or isinstance(value, int | float | str):
+            continue
+        for user in users:
+            if user is not mutant and getattr(user, "__dict__", {}).get(name) is value:
+                monkeypatch.setattr(user, name, other)
+    monkeypatch.setitem(sys.modules, original.__name__, mutant)

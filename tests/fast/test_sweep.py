@@ -57,15 +57,39 @@ def test_what_is_there_is_not_run_again(tmp_path: Path) -> None:
     assert "123456.00" in sweep("--jobs", "1", "--out", str(out)).out
 
 
-def test_a_sweep_gives_what_simulate_gives() -> None:
-    args = (*SMALL, "--seed", "3", "--request-rate", "4", "--json")
-    alone = json.loads(run_cli("simulate", *args).out)
-    ran = run_cli("sweep", "--vary", "request-rate=4", "--json", *SMALL, "--seed", "3")
+@pytest.mark.parametrize("policy", ["prefill-first", "bucket-edge"])
+def test_a_sweep_gives_what_simulate_gives(policy: str) -> None:
+    args = (*SMALL, "--seed", "3", "--policy", policy, "--ladder", "256")
+    alone = json.loads(run_cli("simulate", *args, "--request-rate", "12", "--json").out)
+    ran = run_cli("sweep", "--vary", "request-rate=12", "--json", *args)
     figures = json.loads(ran.out)[0]["figures"]
     assert {name: alone[name] for name in figures if name in alone} == {
         name: value for name, value in figures.items() if name in alone
     }
     assert len(figures) > 20
+
+
+def test_the_best_ladder_is_that_of_optimize() -> None:
+    found = json.loads(run_cli("optimize", *SMALL, "--json").out)
+    words = " ".join(map(str, found["answer"]["sizes"]))
+    ran = run_cli("sweep", "--vary", f"ladder=best,{words},default", "--json", "--jobs", "1",
+                  *SMALL)  # fmt: skip
+    figures = {r["key"]["ladder"]: r["figures"] for r in json.loads(ran.out)}
+    assert figures["best"] == figures[words] != figures["default"]
+
+
+def test_options_in_another_order_are_the_same_sweep(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert sweep("--jobs", "1", "--out", str(out)).code == 0
+    before = out.read_bytes()
+    pairs = [SMALL[n : n + 2] for n in range(0, len(SMALL), 2)]
+    backwards = [word for pair in pairs[::-1] for word in pair]
+    ran = run_cli("sweep", *backwards, *GRID, "--jobs", "1", "--out", str(out))
+    assert (ran.code, out.read_bytes()) == (0, before), ran.err
+
+
+def test_processes_give_results_in_the_order_of_the_items() -> None:
+    assert list(over_processes(str, range(5), 2)) == list("01234")
 
 
 def test_a_configuration_that_fails_is_a_record_and_not_the_end(tmp_path: Path) -> None:
@@ -153,7 +177,7 @@ def test_a_sweep_of_which_all_failed_has_exit_code_1_and_says_why(tmp_path: Path
         assert ran.err.count("\n") == 1
         assert len(out.read_text().splitlines()) == 2
     assert not picture.exists()
-    assert run_cli("sweep", "--vary", "request-rate=0,4", *SMALL).code == 0
+    assert run_cli("sweep", "--vary", "request-rate=0,4", "--jobs", "1", *SMALL).code == 0
 
 
 def test_every_number_of_a_run_can_be_sorted_by() -> None:
@@ -181,7 +205,7 @@ def test_the_file_of_another_sweep_is_refused_and_left_alone(tmp_path: Path) -> 
     out = tmp_path / "out"
     sweep("--jobs", "1", "--out", str(out))
     before = out.read_bytes()
-    ran = run_cli("sweep", "--vary", "seed=4,5", "--out", str(out), *SMALL)
+    ran = run_cli("sweep", "--vary", "seed=4,5", "--out", str(out), "--jobs", "1", *SMALL)
     assert ran.code == 2
     assert "this sweep's configuration" in ran.err
     assert out.read_bytes() == before
@@ -223,13 +247,17 @@ def test_a_store_holds_the_first_configurations_only(tmp_path: Path) -> None:
         store.append({"key": {"seed": 1}, "figures": {}})
     with Store(tmp_path / "s", keys[:1]) as store:
         assert len(store.records) == 1
-    with pytest.raises(InputError, match="another"):
-        Store(tmp_path / "s", keys[::-1])
+    with pytest.raises(InputError, match="another"), Store(tmp_path / "s", keys[::-1]):
+        pass
 
 
 def test_two_sweeps_do_not_write_one_file(tmp_path: Path) -> None:
-    with Store(tmp_path / "s", []), pytest.raises(InputError, match="no other sweep"):
-        Store(tmp_path / "s", [])
+    with (
+        Store(tmp_path / "s", []),
+        pytest.raises(InputError, match="no other sweep"),
+        Store(tmp_path / "s", []),
+    ):
+        pass
     with Store(tmp_path / "s", []):
         pass
 
@@ -242,8 +270,8 @@ def test_two_sweeps_do_not_write_one_file(tmp_path: Path) -> None:
 def test_a_line_that_is_no_result_is_refused_and_kept(tmp_path: Path, line: bytes) -> None:
     path = tmp_path / "s"
     path.write_bytes(line + b"\n")
-    with pytest.raises(InputError, match=r"line 1.*result of simcg sweep"):
-        Store(path, [{}])
+    with pytest.raises(InputError, match=r"line 1.*result of simcg sweep"), Store(path, [{}]):
+        pass
     assert path.read_bytes() == line + b"\n"
 
 
@@ -274,6 +302,37 @@ def test_a_full_disk_is_one_error_and_the_file_goes_on_later(tmp_path: Path) -> 
 def test_a_worker_that_is_killed_is_one_error() -> None:
     with pytest.raises(SimcgError, match="was killed"):
         list(over_processes(os._exit, [1, 1], 2))
+
+
+def test_a_grid_is_every_combination_and_the_last_name_changes_fastest() -> None:
+    points = [tuple(point.items()) for point in grid(["a=1, 2", "b=x,y,z"])]
+    assert points == [(("a", a), ("b", b)) for a in "12" for b in "xyz"]
+    assert grid([]) == [{}]
+
+
+def test_the_line_that_is_wrong_is_named(tmp_path: Path) -> None:
+    """Lines are those of an editor: blank ones count."""
+    for text in ('{"seed": 1}\n\n{"seed": []}\n', "seed,rate\n\n1\n"):
+        path = tmp_path / "configs"
+        path.write_text(text)
+        with pytest.raises(InputError, match="line 3"):
+            points_in(path)
+
+
+def test_a_sweep_of_more_than_can_be_run_is_refused() -> None:
+    hundred = [{"seed": str(n)} for n in range(100)]
+    thousand = [{"tp": str(n)} for n in range(1_001)]
+    assert len(combined(hundred, thousand[:1_000], "")) == 100_000
+    with pytest.raises(InputError, match="at most 100000"):
+        combined(hundred, thousand, "")
+
+
+def test_configurations_that_are_the_same_in_other_words_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "configs"
+    path.write_text('{"rate": 1}\n{"rate": "1.0"}\n')
+    ran = run_cli("sweep", "--configs", str(path), *SMALL)
+    assert ran.code == 2
+    assert "{'rate': '1.0'}, expected configurations that differ" in ran.err
 
 
 def test_files_and_words_give_the_same_points(tmp_path: Path) -> None:

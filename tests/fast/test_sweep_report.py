@@ -142,6 +142,7 @@ def test_twenty_lines_are_all_different_and_one_more_is_refused() -> None:
         (["tp=1", "rate=1,2"], "rate"),
         (["policy=mixed,fcfs", "rate=1e-2,2"], "rate"),
         (["ladder=64,64 128", "rate=1,2"], "rate"),
+        (["ladder=64,default", "rate=1,2"], "rate"),
         (["rate=1,1.0", "seed=3,4"], "seed"),
         (["rate=1,inf", "seed=3,4"], "seed"),
     ],

@@ -11,6 +11,7 @@ import pytest
 
 from simcg.cli.setting import TrafficSource, scenario_from
 from simcg.des.serving import Arrivals, Poisson, Traced, simulate
+from simcg.des.serving.server import LoggedStep
 from simcg.des.serving.setup import Wanted
 from simcg.errors import InputError
 from simcg.ladder import Ladder
@@ -18,6 +19,7 @@ from simcg.model.catalog import load_architecture
 from simcg.optimize.scenario import Limits
 from simcg.optimize.study import Traffic, solved_on
 from simcg.optimize.under_load import (
+    MOST_ROUNDS,
     OBJECTIVES,
     Choice,
     Question,
@@ -32,11 +34,14 @@ SMALL = SERVER | {"max_chunk": 512}
 POLICIES = ("prefill-first", "mixed", "bucket-edge", "bucket-edge-mixed")
 
 
-def question(policy: str = "prefill-first", rate: float = 6.0, limits: Limits | None = None) -> (
-    Question
-):  # fmt: skip
+def question(
+    policy: str = "prefill-first",
+    rate: float = 6.0,
+    limits: Limits | None = None,
+    engine: str = "sglang",
+) -> Question:
     source = TrafficSource(None, "azure-conv", 100, None, None)
-    scenario = scenario_from(source, SMALL, limits or Limits())
+    scenario = scenario_from(source, SMALL | {"engine": engine}, limits or Limits())
     assert isinstance(scenario.traffic, Requests)
     arrivals = Arrivals(scenario.traffic, Poisson(rate))
     wanted = Wanted(load_architecture("qwen3-8b"), 1, scenario.default_ladder, policy=policy)
@@ -71,6 +76,7 @@ def test_the_answer_keeps_its_promises(policy: str) -> None:
 def test_a_ladder_at_rest_is_proposed_by_its_own_steps(policy: str) -> None:
     made = choice(policy)
     assert made.path[0] == made.question.scenario.default_ladder
+    assert made.cycle or len(made.path) == 1 + MOST_ROUNDS
     if made.cycle:
         config, clock = made.question.server(made.path[-1])
         steps = simulated_steps(config, clock, made.question.arrivals, made.question.seed)
@@ -113,6 +119,45 @@ def test_steps_of_the_server_hold_all_prompt_tokens(policy: str) -> None:
     assert int(steps.tokens.max()) <= config.chunk
 
 
+@pytest.mark.parametrize("policy", ["prefill-first", "mixed"])
+def test_steps_of_the_server_hold_all_pairs_and_rows_of_requests(policy: str) -> None:
+    """Every prompt token attends to those before it; a decode beside it to its whole context."""
+    asked = question(policy)
+    config, clock = asked.server(asked.scenario.default_ladder)
+    steps = simulated_steps(config, clock, asked.arrivals, 0)
+    log: list[LoggedStep] = []
+    simulate(config, asked.arrivals, 0, clock=clock, log=log)
+    requests = asked.arrivals.requests
+    new, cached, output = requests.new_tokens, requests.cached_tokens, requests.output_tokens
+    assert output is not None
+    own = int((new * cached + new * (new + 1) // 2).sum())
+    beside = int((steps.tokens * steps.count).sum() - new.sum())
+    decoded = int((steps.pairs * steps.count).sum()) - own
+    longest = int((requests.prompt_tokens + output).max())
+    assert beside * (int(requests.prompt_tokens.min()) + 1) <= decoded <= beside * longest
+    served = sum(one.requests for one in log if one.tokens)
+    assert int((steps.requests * steps.count).sum()) == served + beside
+
+
+@pytest.mark.parametrize("policy", ["prefill-first", "bucket-edge"])
+def test_the_judgement_is_of_runs_that_did_not_rank(policy: str) -> None:
+    """Winner less default, run by run, on the eight seeds after those of the ranking."""
+    made = choice(policy)
+    assert made.judged is not None
+    figure, ladders = OBJECTIVES["ttft-mean"], (made.default.ladder, made.winner.ladder)
+    values = [[figure(np.array(serve(replace(made.question, seed=seed), one)) / 1e6)
+               for seed in range(1, 17)] for one in ladders]  # fmt: skip
+    assert made.default.values == pytest.approx(values[0][:8])
+    assert made.winner.values == pytest.approx(values[1][:8])
+    assert made.judged.mean == pytest.approx(np.mean(values[1][8:]) - np.mean(values[0][8:]))
+
+
+def test_objectives_are_those_that_their_names_say() -> None:
+    ms = np.append(np.arange(100.0), 1100.0)
+    assert OBJECTIVES["ttft-p99"](ms) == 99.0
+    assert OBJECTIVES["ttft-mean"](ms) == pytest.approx(6050 / 101)
+
+
 def test_one_candidate_is_the_winner() -> None:
     """Limits that leave one ladder, the default: it is kept and nothing is judged."""
     base = question().scenario
@@ -122,6 +167,14 @@ def test_one_candidate_is_the_winner() -> None:
     assert made.chosen == made.winner == made.default
     assert made.judged is None
     assert made.cycle == 1
+
+
+def test_a_default_that_is_worse_beyond_chance_gives_way() -> None:
+    made = choose_under_load(question(engine="sglang==0.5.11"))
+    assert made.is_significant
+    assert made.judged is not None
+    assert made.judged.high < 0
+    assert made.chosen == made.winner != made.default
 
 
 def test_a_default_that_limits_forbid_is_not_chosen() -> None:
@@ -148,6 +201,9 @@ def test_a_replayed_trace_is_ranked_and_judged_on_different_parts() -> None:
     asked = question()
     made = choose_under_load(replace(asked, arrivals=replace(asked.arrivals, process=Traced())))
     assert {len(one.values) for one in made.ranked} == {10}
+    assert made.judged is not None
+    ranking = made.winner.mean.mean - made.default.mean.mean
+    assert made.judged.mean != pytest.approx(ranking)
 
 
 def test_overload_says_the_capacity() -> None:
