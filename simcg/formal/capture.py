@@ -39,6 +39,7 @@ class Lowering:
     holds: list[int] = field(default_factory=list)
     dropped: list[int] = field(default_factory=list)
     footprint: set[tuple[int, int]] = field(default_factory=set)
+    alive: set[int] = field(default_factory=set)  # tensors whose memory is theirs
     unjoined: set[int] = field(default_factory=set)  # tensors that the second stream touches
     waiting: list[int] = field(default_factory=list)  # blocks to free at the next join
 
@@ -85,11 +86,7 @@ class Lowering:
         if launch.extra >= 0:
             held = (*held, self.rules.hold(False))
         in_place = op.kind in IN_PLACE or op.kind == "scatter"
-        if self.rules.frees_after_break:
-            result = self._out(op) if not in_place else -1
-        else:  # a mutant: the arguments' memory is given to the result that is computed from them
-            self._free(index)
-            result = self._out(op) if not in_place else -1
+        result = self._out(op) if not in_place else -1
         self.items.append(Break(launch, held, result, not self.rules.copies_results))
         self._wrote(index, launch.inputs[0] if op.kind in IN_PLACE else result)
 
@@ -120,6 +117,8 @@ class Lowering:
         target = self.machine.program.targets[index]
         if target:
             self.place[target], self.writer[target] = address, index + 1
+        if target == index + 1:
+            self.alive.add(target)
 
     def _scalar(self, op: Op) -> int:
         """The host scalar of a launch; 0 for attention that takes the step's own bound."""
@@ -157,15 +156,14 @@ class Lowering:
         return self.rules.keeps_outside
 
     def _free(self, index: int) -> None:
-        """Free what the operator used last."""
+        """Free what no operator after this one uses."""
         program = self.machine.program
-        for tensor in {*program.ops[index].inputs, program.targets[index]} - {0}:
-            if program.last_use[tensor] == index and tensor in self.place:
-                address = self.place.pop(tensor)
-                if tensor in self.unjoined and not self.rules.frees_unjoined:
-                    self.waiting.append(address)
-                else:
-                    self.blocks.free(address)
+        for tensor in [t for t in self.alive if self.rules.last_use(program, t) <= index]:
+            self.alive.remove(tensor)
+            if tensor in self.unjoined and not self.rules.frees_unjoined:
+                self.waiting.append(self.place[tensor])
+            else:
+                self.blocks.free(self.place[tensor])
 
     def _join(self) -> None:
         if self.rules.joins:
@@ -179,11 +177,11 @@ class Lowering:
         tensor = self.machine.program.output
         if tensor in self.unjoined:
             self._join()
-        place, writer, out = self.place.pop(tensor), self.writer[tensor], self.machine.at.out
+        place, writer, out = self.place[tensor], self.writer[tensor], self.machine.at.out
         self.entries.append(
             Launch(index, "output", (place,), (writer,), out, self.rows, self.slots)
         )
-        self.blocks.free(place)
+        self._free(index)
 
     def _close(self) -> None:
         """End the segment; one without kernels is none."""

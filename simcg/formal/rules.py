@@ -65,6 +65,11 @@ def bound(layout: Layout, _step: Step) -> int:
     return layout.length
 
 
+def last_use(program: Program, tensor: int) -> int:
+    """The last operator that touches a tensor."""
+    return program.last_use[tensor]
+
+
 def always(*_: object) -> bool:
     """The answer of rules that a correct system follows without exception."""
     return True
@@ -87,8 +92,8 @@ class Rules:
     Dispatch and key: ``choose``, ``scalars``. Static inputs: ``padding``, ``rewritten``,
     ``moves_static`` (rebuilt elsewhere before each replay), ``waits`` (inputs are rewritten after
     the replay that reads them). Capture: ``refuses``, ``recorded``, ``hold``, ``bound``,
-    ``frees_after_break`` (else the memory of a break's argument may be its result's),
-    ``keeps_constants``, ``keeps_outside``, ``copies_results``, ``forks``,
+    ``last_use`` (after which a tensor's memory is free for others), ``keeps_constants``,
+    ``keeps_outside``, ``copies_results``, ``forks``,
     ``joins``, ``frees_unjoined``, ``warms_on_sink``, ``restores``, ``undoes_failure``,
     ``one_compile`` (scalars of the first capture serve all). Replay: ``kernels``,
     ``checks_addresses``, ``reads_output_at_once``, ``output_rows``.
@@ -104,7 +109,7 @@ class Rules:
     recorded: Callable[[tuple[Op, ...]], tuple[int, ...]] = in_order
     hold: Callable[[bool], Held] = hold
     bound: Callable[[Layout, Step], int] = bound
-    frees_after_break: bool = True
+    last_use: Callable[[Program, int], int] = last_use
     keeps_constants: bool = True
     keeps_outside: bool = True
     copies_results: bool = True
