@@ -20,6 +20,7 @@ from simcg.formal.launch import Key
 from simcg.formal.program import ONLY_AS_BREAK
 from simcg.formal.reference import EMPTY, World, run
 from simcg.formal.rules import Rules, breaks_at
+from simcg.formal.statics import Images
 from simcg.formal.step import Step
 from simcg.formal.terms import Terms
 from simcg.formal.violation import Refused
@@ -52,6 +53,7 @@ class _Comparison:
         self._terms = Terms()
         self._numbers = Numbers(self._terms, self._draws.number)
         self._model = case.setting.runner(self._terms, Rules())
+        self._images = Images(self._terms, case.setting.layout(), Rules())
         self._real = Executor(case, device)
         self._poison = Poison(self._real, case.seed)
         self._world: World = EMPTY
@@ -118,6 +120,7 @@ class _Comparison:
         self._compare_dispatch(step, outcome, view.key)
         self._compare_rows("output", outcome.rows, expected)
         self._compare_world()
+        self._compare_statics(step, outcome)
         self._count(step, outcome)
 
     def _compare_dispatch(self, step: Step, outcome: Outcome, key: Key) -> None:
@@ -137,6 +140,22 @@ class _Comparison:
             self._differs(f"a static input of {bucket} has moved")
         if not self._case.in_pool and outcome.rows.data_ptr() != self._real.out.data_ptr():
             self._differs(f"the output of {bucket} has moved")
+
+    def _compare_statics(self, step: Step, outcome: Outcome) -> None:
+        """The static inputs hold what the model's do, padding included; the sink comes first."""
+        shape = step.tokens, len(step.requests)
+        rows, slots = self._real.shape(outcome.bucket) if outcome.bucket else shape
+        views, sink = self._real.views(rows, slots), self._real.layout.sink
+        found = {"slots": views.metadata.slots, "positions": views.metadata.positions,
+                 "offsets": views.metadata.query_ends, "lengths": views.metadata.key_lengths,
+                 "rows": views.index, "fresh": views.fresh, "count": views.count}  # fmt: skip
+        for name, cells in self._images.of(step, rows, slots):
+            if name in found:
+                got, want = found[name].tolist(), list(cells)
+                if name == "slots":
+                    want = [0 if cell == sink else cell + 1 for cell in cells]
+                if got != want:
+                    self._differs(f"static input {name}: {got}, the model says {want}")
 
     def _compare_world(self) -> None:
         """Caches, states and the generator; what the reference never wrote holds what it did."""

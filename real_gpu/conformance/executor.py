@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 
@@ -95,12 +96,12 @@ class Executor:
         self.planner = Planner(cache, layout.tokens, layout.slots)
         self.statics = Statics.on(where, layout.tokens, layout.slots, layout.rows)
         self.out = torch.full((layout.tokens, WIDTH), NAN, dtype=torch.float64, device=where)
-        side = torch.cuda.Stream() if where.type == "cuda" and self._has_streams else None
+        side = second_stream(where) if self._has_streams else None
         self.forward = Forward(self.model, program, side, returns=self._returns,
                                in_pool=case.in_pool)  # fmt: skip
         self.live = Live(self.model, items_of(program))
         self.extras = Extras(program, setting.backend, self.model, device)
-        self.own_draws = torch.Generator(where)
+        self.own_draws: torch.Generator | None = torch.Generator(where)
         self.admission = Admission(setting.ladder, setting.rule)
         make = BACKENDS[setting.backend.name]
         self.backends = {mode: make(device) for mode in self._modes}
@@ -149,11 +150,11 @@ class Executor:
     def captured_forward(self, views: Views, mode: int) -> Callable[[], torch.Tensor]:
         """What a bucket's graph is made of: bounds that hold for every step are baked."""
         forward, live = self.forward, self.live
-        launch = Launch(self.layout.length, mode, self.own_draws)
-        extra = self.extras.of_capture()
+        rows, slots = int(views.ids.shape[0]), int(views.index.shape[0])
+        longest = self.planner.baked_bounds(rows, slots).longest_key
+        launch, extra = Launch(longest, mode, self.own_draws), self.extras.of_capture()
         if self.case.setting.backend.breaks or not self.case.setting.backend.captures:
             return lambda: forward.run(views, launch, extra)
-        rows, slots = int(views.ids.shape[0]), int(views.index.shape[0])
 
         def whole() -> torch.Tensor:
             live.use(views, rows, slots, launch)
@@ -213,6 +214,12 @@ class Executor:
         """Release every graph."""
         for backend in self.backends.values():
             backend.cleanup()
+
+
+@cache
+def second_stream(device: torch.device) -> torch.cuda.Stream | None:
+    """One for all cases, as PyTorch gives out the same few streams in turn; None on the CPU."""
+    return torch.cuda.Stream(device) if device.type == "cuda" else None
 
 
 def addresses(views: Views) -> tuple[int, ...]:
