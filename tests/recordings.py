@@ -353,6 +353,11 @@ WRONG: dict[str, Wrong] = {
              inserted(2, 3, Op("aten.neg_.default", (columns(8, ROW),), (columns(8, ROW),)))),
         "I4 violated", "aten.neg_.default", "storage 8", hex(POOL + ROW),
     ),
+    "the last rows of columns not written": wrong(
+        both(op(2, 2, writes=(columns(4, 0),)), nodes(2, 3),
+             inserted(2, 3, Op("aten.neg_.default", (columns(8, 0),), (columns(8, 0),)))),
+        "I4 violated", "aten.neg_.default", "storage 8", hex(POOL + 4 * COLUMNS),
+    ),
     "a reader before its writer": wrong(
         events(0, lambda e: [e[0], e[2], e[3], e[1], *e[4:]]), "I4 violated", "item 0, event 2"
     ),
@@ -394,6 +399,11 @@ WRONG: dict[str, Wrong] = {
         both(storage(MIXED, address=POOL + 0x400), inserted(0, 7, stored(MIXED)), nodes(0, 4)),
         "I5 violated", "attend", "storage 5", "aten.fill_.Scalar (item 0, event 7)",
     ),
+    "an argument whose memory was handed on and then written in part": wrong(
+        both(storage(MIXED, address=POOL + 0x400), nodes(0, 5),
+             inserted(0, 7, stored(MIXED), Op("aten.zero_.default", (), (Region(Q, 0, ROW),)))),
+        "I5 violated", "attend", "storage 5", "aten.fill_.Scalar (item 0, event 7)",
+    ),
     "an argument that nothing defines": wrong(
         both(dropped(0, 3, 4), nodes(0, 1), item(1, events=())), "I4 violated, I5 violated"
     ),
@@ -401,6 +411,17 @@ WRONG: dict[str, Wrong] = {
     "a constant written": wrong(
         both(inserted(2, 2, stored(W)), nodes(2, 3)), "I6 violated", "constant 'w'",
         "aten.fill_.Scalar",
+    ),
+    "a constant written twice": wrong(
+        both(inserted(2, 2, stored(W), stored(W)), nodes(2, 4)), "I6 violated",
+        "item 2, event 2", "item 2, event 3",
+    ),
+    "a bucket's memory over what is used of a constant later": wrong(
+        both(storage(SIDE, SMALL, address=0x2000 + 512),
+             *(op(0, place, number, reads=(whole(IDS if place == 1 else H, tokens),
+                                           Region(W, 512 * (place == 3), 512)))
+               for place in (1, 3) for number, tokens in ((LARGE, 8), (SMALL, 4)))),
+        "I6 violated", "constant 'w'", "item 0, event 3", "0x2200",
     ),
     "the smaller bucket's memory over a constant": wrong(
         storage(SIDE, SMALL, address=0x2000), "I6 violated", "constant 'w'", "aten.neg.default"
@@ -465,9 +486,33 @@ WRONG: dict[str, Wrong] = {
         storage(W, place="host", role="unknown", name=""), "I17 not decided", "aten.mm.default"
     ),
     # I21
+    "a write after the event that a side stream waits for": wrong(
+        events(4, lambda e: [e[0], e[2], e[1], *e[3:]]), "I21 violated", "stream 1",
+        "aten.relu_.default",
+    ),
     "a write that a side stream does not wait for": wrong(
         events(4, lambda e: [e[0], e[2], e[3], e[1], *e[4:]]), "I21 violated", "stream 1",
         "aten.relu_.default",
     ),
 }  # fmt: skip
 """By what is wrong. Each is an edit of the clean recording."""
+
+RIGHT: dict[str, Edit] = {
+    "as it is": both(),
+    "an undeclared tensor that a break holds": storage(KV, role="unknown", name=""),
+    "a tensor by two names": on_capture(
+        SMALL,
+        lambda c: replace(c, storages=(*c.storages, Storage(1024, 0x2000, "outside", "constant"))),
+    ),
+    "rows that a break leaves alone": events(
+        1, lambda e: [e[0], Op("aten.copy_.default", (big(TMP),), (Region(MIXED, 0, ROW),))]
+    ),
+    "a smaller bucket elsewhere": both(
+        *(
+            storage(index, SMALL, address=POOL + 0x4000 + 0x400 * index)
+            for index in (H, Q, MIXED, WIDE, BUF, SIDE)
+        )
+    ),
+    "values that are the same": op(0, 3, baked={"scale": 0.5}),
+}
+"""Edits of the clean recording after which it is as right as before."""

@@ -15,6 +15,7 @@ from simcg.formal.invariants import INVARIANTS
 from simcg.formal.recording import Baked, Op, Recordings, Region
 from tests.recordings import (
     LARGE,
+    RIGHT,
     SMALL,
     WIDE,
     WRONG,
@@ -42,6 +43,12 @@ def test_the_clean_recording_is_silent_and_meets_every_premise() -> None:
     assert all(report.cases[key] for key in CHECKED)
     assert all(report.verdict(key) is None for key in CHECKED)
     assert [value.why for value in report.differing] == [DERIVED]
+
+
+@pytest.mark.parametrize("case", RIGHT)
+def test_a_right_recording_is_silent(case: str) -> None:
+    """Also in another shape."""
+    assert check(RIGHT[case](clean())).findings == ()
 
 
 @pytest.mark.parametrize("case", WRONG)

@@ -135,9 +135,3 @@ def test_clocks_are_reachability(program: list[tuple[str, int, int]]) -> None:
         ]
     joined = paths.before(MAIN)
     assert set(clocks.unjoined()) == {stream for node, stream, _ in ops if node not in joined}
-
-
-def test_another_item_is_over() -> None:
-    """Items follow each other: nothing of an earlier one is under way."""
-    moment = Clocks(0).tick(1)
-    assert Clocks(1).ordered(moment, 0)

@@ -46,9 +46,7 @@ class Clocks:
         return MAIN in self._now.get(stream, {})
 
     def ordered(self, moment: Moment, stream: int) -> bool:
-        """Whether the operator is done before what the stream is given next."""
-        if moment.item != self._item:
-            return True
+        """Whether the item's operator is done before what the stream is given next."""
         return self._now.get(stream, {}).get(moment.stream, 0) >= moment.tick
 
     def unjoined(self) -> list[int]:
