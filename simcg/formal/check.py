@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from simcg.formal.blame import difference
-from simcg.formal.launch import Capture, Segment
-from simcg.formal.meaning import DRAWN_BEFORE, Expected, Meaning
-from simcg.formal.memory import STATICS, UNWRITTEN, Memory, Range, Tag
+from simcg.formal.blame import blame_output, blame_world
+from simcg.formal.launch import Capture, Key, Segment
+from simcg.formal.machine import said
+from simcg.formal.meaning import DRAWN_BEFORE, Expected, Ground, Meaning
+from simcg.formal.memory import STATICS, UNWRITTEN, Handed, Memory, Range, Tag
 from simcg.formal.rules import Rules
-from simcg.formal.runner import Runner, View
+from simcg.formal.runner import CAPTURE_EPOCH, Runner
 from simcg.formal.setting import Setting, said_bucket
 from simcg.formal.step import Step
-from simcg.formal.terms import Terms
 from simcg.formal.violation import Violation
 from simcg.ladder import AdmissionRule, Ladder
 
@@ -28,154 +28,154 @@ FOREIGN: Tag = ("a new owner",)
 
 @dataclass(slots=True)
 class Checker:
-    """Checks single steps of one setting after its captures."""
+    """Checks single steps of one setting after its captures.
+
+    ``calm``: memory before each step. ``frames``, ``sides``: by capture, the ranges that a step
+    must not write, and whether a second stream may run at different times.
+    """
 
     setting: Setting
     runner: Runner
     meaning: Meaning
     calm: Memory
-    kept: dict[tuple[int, ...], list[Range]] = field(default_factory=dict)
-    both: dict[tuple[int, ...], bool] = field(default_factory=dict)
+    frames: dict[Key, list[Range]] = field(default_factory=dict)
+    sides: dict[Key, bool] = field(default_factory=dict)
+    shapes: set[tuple[int, int]] = field(default_factory=set)
+    handed_out: tuple[Handed, Handed] = field(init=False)
 
     @staticmethod
     def of(
         setting: Setting,
         rules: Rules | None = None,
-        terms: Terms | None = None,
         meaning: Meaning | None = None,
+        ground: Ground | None = None,
     ) -> Checker:
-        """A checker; ``meaning`` may be shared by settings of one program and room.
+        """A checker. ``meaning`` may be shared by settings of one program and room, ``ground`` by
+        those of one room under the same rules.
 
         Raises ``Violation`` when a capture itself breaks an invariant.
         """
-        terms = terms or (meaning.terms if meaning else Terms())
-        runner = setting.captured(terms, rules or Rules())
-        meaning = meaning or Meaning.of(terms, runner.machine)
+        ground = ground or Ground.of(setting.room, setting.room.rows)
+        meaning = meaning or Meaning.of(ground.terms.copy(), setting.program, setting.room)
+        runner = setting.runner(meaning.terms, rules or Rules())
+        runner.images.known = ground.images
+        try:
+            captured_quietly(setting, runner, meaning)
+        except Violation as violation:
+            violation.story = [*setting.lines(), "the captures are made", *violation.story]
+            raise
         return Checker(setting, runner, meaning, calm_memory(runner, meaning))
+
+    def __post_init__(self) -> None:
+        machine = self.runner.machine
+        self.handed_out = machine.pool.snapshot(), machine.outside.snapshot()
 
     def step(self, step: Step) -> None:
         """Run one step under both schedules; raises ``Violation`` with its story."""
         expected = self.meaning.after(step, self.runner.machine)
         try:
             self._once(step, expected, late=False)
-            if self._differs(step):
-                try:
-                    self._once(step, expected, late=True)
-                except Violation as violation:
-                    if violation.key != "I14":
-                        violation.key = "I21"
-                    raise
+            if self.has_side(step):
+                self._late(step, expected)
         except Violation as violation:
-            violation.story = [*self.setting.lines(), *self._told(step), *violation.story]
+            violation.story = [*self.setting.lines(), self._told(step), *violation.story]
             raise
 
-    def _differs(self, step: Step) -> bool:
+    def has_side(self, step: Step) -> bool:
         """Whether the step's second stream may run at different times."""
         found = self.runner.choose(step)
-        if found is None:
-            return any(op.side for op in self.setting.program.ops)
-        known = self.both.get(found.key)
-        if known is None:
-            known = self.both[found.key] = any(
-                isinstance(item, Segment) and item.early != item.late for item in found.items
+        key = found.key if found else ()
+        if key not in self.sides:
+            segments = [item for item in found.items if isinstance(item, Segment)] if found else []
+            ops = self.setting.program.ops
+            self.sides[key] = (
+                any(segment.early != segment.late for segment in segments)
+                if found
+                else any(op.side for op in ops)
             )
-        return known
+        return self.sides[key]
+
+    def _late(self, step: Step, expected: Expected) -> None:
+        """What is wrong only when the second stream is late is its order."""
+        try:
+            self._once(step, expected, late=True)
+        except Violation as violation:
+            violation.key = "I21"
+            raise
 
     def _once(self, step: Step, expected: Expected, *, late: bool) -> None:
         runner, machine = self.runner, self.runner.machine
-        memory = machine.memory
+        memory, at = machine.memory, machine.at
         memory.value[:], memory.tag[:] = self.calm.value, self.calm.tag
-        machine.drawn, runner.late = DRAWN_BEFORE, late
+        machine.drawn, runner.late, runner.epoch = DRAWN_BEFORE, late, CAPTURE_EPOCH + 1
         machine.collectives.clear()
-        check_choice(runner, step)
+        machine.pool.restore(self.handed_out[0])
+        machine.outside.restore(self.handed_out[1])
+        shape = (step.tokens, len(step.requests))
+        if shape not in self.shapes:
+            check_choice(runner, step)
+            self.shapes.add(shape)
         view = runner.step(step)
-        found = runner.captures.get(view.key)
-        self._frame(found)
-        self._output(view, expected)
-        self._kept(expected)
-
-    def _output(self, view: View, expected: Expected) -> None:
-        got = self.runner.read(view)
+        runner.finish()
+        self._frame(runner.captures.get(view.key))
+        got = runner.read(view)
         if got != expected.output:
-            if len(got) != len(expected.output):
-                what = f"the view has {len(got)} rows, expected {len(expected.output)}"
-                raise Violation("I14", what)
-            row = next(i for i, a in enumerate(expected.output) if a != got[i])
-            key, said = difference(self.meaning.terms, expected.output[row], got[row])
-            raise Violation(key, f"row {row} of the output: {said}", "the output")
-
-    def _kept(self, expected: Expected) -> None:
-        """Caches, states and the generator are the reference's."""
-        machine, layout = self.runner.machine, self.runner.machine.layout
-        value, done = machine.memory.value, 0
-        for index, base in machine.at.caches.items():
-            want = expected.caches[done : done + layout.sink]
-            done += layout.sink
-            if value[base : base + layout.sink] != want:
-                self._blame_cache(index, base, want)
-        done = 0
-        for index, base in machine.at.states.items():
-            want = expected.states[done : done + layout.rows]
-            done += layout.rows
-            found = value[base : base + layout.rows]
-            if found != want:
-                row = next(i for i, a in enumerate(want) if a != found[i])
-                _, said = difference(self.meaning.terms, want[row], found[row])
-                key = "I15" if self._of_this_step(base + row) else "I4"
-                raise Violation(key, f"state of row {row}: {said}",
-                                machine.program.words(index))  # fmt: skip
+            raise blame_output(machine, expected.output, got)
+        first, end = at.worlds
+        world = memory.value[first:end]
+        for sink in at.sinks:
+            world[sink - first] = machine.terms.poison
+        if world != expected.world:
+            raise blame_world(machine, expected.world, world, OLD)
         if machine.drawn != expected.drawn:
             what = f"the generator gave {machine.drawn - DRAWN_BEFORE} numbers, "
             raise Violation("I15", what + f"expected {expected.drawn - DRAWN_BEFORE}")
 
-    def _blame_cache(self, index: int, base: int, want: list[int]) -> None:
-        machine = self.runner.machine
-        found = machine.memory.value[base : base + len(want)]
-        cell = next(i for i, a in enumerate(want) if a != found[i])
-        row, position = divmod(cell, machine.layout.length)
-        tag = machine.memory.tag[base + cell]
-        key, said = difference(self.meaning.terms, want[cell], found[cell])
-        if tag[0] == "padding":
-            key = "I8"
-        elif self.meaning.terms.parts(want[cell])[:1] == ("old cache",):
-            key = "I6"
-        what = f"cache of row {row}, position {position}: {said}"
-        raise Violation(key, what, machine.program.words(index))
-
-    def _of_this_step(self, cell: int) -> bool:
-        return self.runner.machine.memory.tag[cell] is not OLD
-
     def _frame(self, capture: Capture | None) -> None:
         """Nothing else was written: by ghost tags, as the same value may be written again."""
         memory, key = self.runner.machine.memory, capture.key if capture else ()
-        ranges = self.kept.get(key)
+        ranges = self.frames.get(key)
         if ranges is None:
-            ranges = self.kept[key] = frame(self.runner, capture)
+            held = self.handed_out[1][0]
+            ranges = self.frames[key] = frame(self.runner, capture, held)
         for start, end in ranges:
             if memory.tag[start:end] != self.calm.tag[start:end]:
                 cell = next(i for i in range(start, end) if memory.tag[i] != self.calm.tag[i])
-                what = f"cell {cell} ({self.calm.tag[cell]}) was written by {memory.tag[cell]}"
-                raise Violation("I6", what)
+                what = f"cell {cell}, which held {said(self.calm.tag[cell])}, now holds "
+                raise Violation("I6", what + said(memory.tag[cell]))
 
-    def _told(self, step: Step) -> list[str]:
+    def _told(self, step: Step) -> str:
         found = self.runner.choose(step)
-        if found is None:
-            return [f"the step {step} runs eager"]
-        bucket = said_bucket(self.setting.ladder, found.key)
-        return [f"the step {step} replays the capture of {bucket}"]
+        bucket = said_bucket(self.setting.ladder, found.key) if found else ""
+        return f"the step {step} " + (f"replays the capture of {bucket}" if found else "runs eager")
+
+
+def captured_quietly(setting: Setting, runner: Runner, meaning: Meaning) -> None:
+    """Make the captures; they must leave caches, states and generator as they were."""
+    machine, (first, end) = runner.machine, runner.machine.at.worlds
+    before = machine.world(meaning.before)
+    machine.memory.put(first, before, OLD)
+    machine.drawn = DRAWN_BEFORE
+    setting.capture(runner)
+    world = machine.memory.value[first:end]
+    for sink in machine.at.sinks:
+        world[sink - first] = machine.terms.poison
+    if world != before:
+        violation = blame_world(machine, before, world, OLD)
+        violation.key = "I20"
+        raise violation
+    if machine.drawn != DRAWN_BEFORE:
+        what = f"the captures took {machine.drawn - DRAWN_BEFORE} numbers from the generator"
+        raise Violation("I20", what + " and did not give them back")
 
 
 def calm_memory(runner: Runner, meaning: Meaning) -> Memory:
     """Memory before a checked step: arbitrary old values where they count, elsewhere poison."""
-    machine, terms, layout = runner.machine, runner.machine.terms, runner.machine.layout
+    machine, terms = runner.machine, runner.machine.terms
     calm = Memory(list(machine.memory.value), list(machine.memory.tag))
     first = machine.at.statics[STATICS[0]]
     calm.fill(first, machine.at.pool - first, terms.poison, UNWRITTEN)
-    caches, states = machine.world(meaning.before)
-    for number, base in enumerate(machine.at.caches.values()):
-        calm.put(base, caches[number * layout.sink : (number + 1) * layout.sink], OLD)
-    for number, base in enumerate(machine.at.states.values()):
-        calm.put(base, states[number * layout.rows : (number + 1) * layout.rows], OLD)
+    calm.put(machine.at.worlds[0], machine.world(meaning.before), OLD)
     for base, cells in machine.pool.free_ranges():
         calm.fill(base, cells, terms.poison, UNWRITTEN)
     for base, cells in machine.outside.free_ranges():
@@ -183,12 +183,15 @@ def calm_memory(runner: Runner, meaning: Meaning) -> Memory:
     return calm
 
 
-def frame(runner: Runner, capture: Capture | None) -> list[Range]:
-    """The ranges of pool and outside that a step in this capture, or eager, must not write."""
+def frame(runner: Runner, capture: Capture | None, held: dict[int, int]) -> list[Range]:
+    """The ranges of pool and outside that a step in this capture, or eager, must not write.
+
+    ``held``: the blocks outside that are in use between steps.
+    """
     machine = runner.machine
     writable = [] if capture is None else sorted(capture.footprint)
     ranges = _between(machine.at.pool, machine.at.outside, writable)
-    return ranges + sorted((a, a + cells) for a, cells in machine.outside.live.items())
+    return ranges + sorted((a, a + cells) for a, cells in held.items())
 
 
 def _between(start: int, end: int, holes: list[Range]) -> list[Range]:
@@ -206,8 +209,8 @@ def check_choice(runner: Runner, step: Step) -> None:
     index = runner.rules.choose(runner.ladder, runner.rule, step.tokens, len(step.requests))
     want = smallest(runner.ladder, runner.rule, step.tokens, len(step.requests))
     if index != want:
-        said = [said_bucket(runner.ladder, (i,)) if i >= 0 else "eager" for i in (index, want)]
-        raise Violation("I10", f"the batch gets {said[0]}, expected {said[1]}")
+        names = [said_bucket(runner.ladder, (i,)) if i >= 0 else "eager" for i in (index, want)]
+        raise Violation("I10", f"the batch gets {names[0]}, expected {names[1]}")
 
 
 def smallest(ladder: Ladder, rule: AdmissionRule, tokens: int, requests: int) -> int:

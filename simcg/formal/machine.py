@@ -105,6 +105,7 @@ class Machine:
             bad = next(i for i, tag in enumerate(found) if tag != want)
             real = run.requests if name not in {"slots", "positions"} else run.tokens
             key = "I11" if bad < real else "I8" if name == "slots" else "I9"
+            key = "I21" if _later(found[bad], want) else key
             raise Violation(key, f"{name}[{bad}] holds {said(found[bad])}, expected {said(want)}")
         return self.memory.value[base : base + count]
 
@@ -124,25 +125,18 @@ class Machine:
         """Rows of the result from ``first`` on."""
         self.memory.put(launch.out + first, values, run.tag(launch.op + 1))
 
-    def world(self, world: World) -> tuple[list[int], list[int]]:
-        """Cells of caches and states as the reference has them, laid out as here; sinks are left.
+    def world(self, world: World) -> list[int]:
+        """All caches, then all states, as they lie in memory when the reference has this world.
 
-        A cell that the reference never wrote is not compared: it is poison in the answer.
+        Cells that it does not have, and sinks, are poison.
         """
-        caches = []
-        length = self.layout.length
-        for index in self.layout.caches:
-            cells = [self.terms.poison] * self.layout.sink
-            for (layer, row, position), term in world.caches.items():
-                if layer == index:
-                    cells[row * length + position] = term
-            caches += cells
-        states = [
-            world.states.get((index, row), self.terms.poison)
-            for index in self.layout.states
-            for row in range(self.layout.rows)
-        ]
-        return caches, states
+        length, first = self.layout.length, self.at.worlds[0]
+        cells = [self.terms.poison] * (self.at.worlds[1] - first)
+        for (index, row, position), term in world.caches.items():
+            cells[self.at.caches[index] - first + row * length + position] = term
+        for (index, row), term in world.states.items():
+            cells[self.at.states[index] - first + row] = term
+        return cells
 
     def line(self, launch: Launch) -> str:
         """The launch's operator as a person reads it."""
@@ -157,8 +151,17 @@ class Machine:
         writer = int(str(want[0])) - 1 if want[0] != "ids" else -1
         from_break = writer >= 0 and self.program.ops[writer].breaks
         key = "I11" if writer < 0 else "I5" if run.breaking else "I3" if from_break else "I4"
+        key = "I21" if _later(found[row], want) else key
         what = f"row {row} of ({tensor}) at {launch.inputs[which] + row} holds {said(found[row])}"
         return Violation(key, f"{what}, expected {said(want)}", self.line(launch))
+
+
+def _later(found: Tag, want: Tag) -> bool:
+    """Whether the host has written a static input for a later step already."""
+    match found, want:
+        case (str() as name, int() as is_of), (str() as expected, int() as epoch):
+            return name == expected and is_of > epoch
+    return False
 
 
 def said(tag: Tag) -> str:

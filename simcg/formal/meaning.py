@@ -8,6 +8,8 @@ from simcg.formal import reference
 from simcg.formal.machine import Machine
 from simcg.formal.program import Program
 from simcg.formal.reference import World
+from simcg.formal.setting import Room
+from simcg.formal.statics import Known
 from simcg.formal.step import Step
 from simcg.formal.terms import Terms
 
@@ -15,13 +17,29 @@ DRAWN_BEFORE = 1000
 """Where the generator stands before a checked step: any number will do."""
 
 
+@dataclass(slots=True)
+class Ground:
+    """What all programs in one room share: the terms of tokens, and steps as static inputs."""
+
+    terms: Terms
+    images: Known = field(default_factory=dict)
+
+    @staticmethod
+    def of(room: Room, names: int) -> Ground:
+        """Tokens of so many sequences, as long as the room lets them be."""
+        terms = Terms()
+        for name in range(names):
+            for position in range(room.length):
+                terms.make("token", name, position)
+        return Ground(terms)
+
+
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The n output rows; the cells of all caches, sinks left out, and of all states; draws."""
+    """The output's n rows; all caches and states, poison in their sinks; draws so far."""
 
     output: list[int]
-    caches: list[int]
-    states: list[int]
+    world: list[int]
     drawn: int
 
 
@@ -38,26 +56,22 @@ class Meaning:
     known: dict[Step, Expected] = field(default_factory=dict)
 
     @staticmethod
-    def of(terms: Terms, machine: Machine) -> Meaning:
-        """The meaning of a machine's program in rooms like the machine's."""
-        layout = machine.layout
-        places = [(r, p) for r in range(layout.rows) for p in range(layout.length)]
-        caches = {
-            (index, row, position): terms.make("old cache", index, row, position)
-            for index in layout.caches
-            for row, position in places
-        }
-        states = {
-            (index, row): terms.make("old state", index, row)
-            for index in layout.states
-            for row in range(layout.rows)
-        }
-        return Meaning(terms, machine.program, World(caches, states, DRAWN_BEFORE))
+    def of(terms: Terms, program: Program, room: Room) -> Meaning:
+        """The meaning of a program in a room."""
+        caches, states = {}, {}
+        for index, op in enumerate(program.ops):
+            for row in range(room.rows):
+                if op.kind == "state":
+                    states[index, row] = terms.make("old state", index, row)
+                for position in range(room.length if op.kind == "scatter" else 0):
+                    old = terms.make("old cache", index, row, position)
+                    caches[index, row, position] = old
+        return Meaning(terms, program, World(caches, states, DRAWN_BEFORE))
 
     def after(self, step: Step, machine: Machine) -> Expected:
-        """What the step must give."""
+        """What the step must give on a machine of this room."""
         found = self.known.get(step)
         if found is None:
             output, world = reference.run(self.terms, self.program, step, self.before)
-            found = self.known[step] = Expected(output, *machine.world(world), world.drawn)
+            found = self.known[step] = Expected(output, machine.world(world), world.drawn)
         return found

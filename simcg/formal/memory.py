@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 Tag = tuple[object, ...]
 Range = tuple[int, int]
 """(address, cells)."""
+Handed = tuple[dict[int, int], list[Range]]
+"""An allocator's blocks in use, and its free ranges."""
 UNWRITTEN: Tag = ("nothing",)
 STATICS = ("ids", "slots", "positions", "offsets", "lengths", "rows", "fresh", "count")
 BY_TOKEN = frozenset({"ids", "slots", "positions"})
@@ -83,11 +85,11 @@ class Blocks:
         """(address, cells) of what is free."""
         return list(self._free)
 
-    def snapshot(self) -> tuple[dict[int, int], list[Range]]:
+    def snapshot(self) -> Handed:
         """What ``restore`` takes."""
         return dict(self.live), list(self._free)
 
-    def restore(self, state: tuple[dict[int, int], list[Range]]) -> None:
+    def restore(self, state: Handed) -> None:
         """Be as at a snapshot."""
         if self._free != state[1]:
             self.live, self._free = dict(state[0]), list(state[1])
@@ -133,19 +135,27 @@ class Layout:
             caches[index], at = at, at + self.sink + 1
         for index in self.states:
             states[index], at = at, at + self.rows + 1
+        worlds = (out + self.tokens, at)
         pool, at = at, at + self.pool_cells
         outside, at = at, at + self.outside_cells
-        return Addresses(statics, out, caches, states, pool, outside, at)
+        sinks = [base + self.sink for base in caches.values()]
+        sinks += [base + self.rows for base in states.values()]
+        return Addresses(statics, out, caches, states, worlds, tuple(sinks), pool, outside, at)
 
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """The base of each region; ``cells``: how many there are in all."""
+    """The base of each region; ``cells``: how many there are in all.
+
+    ``worlds``: first cell and end of all caches and states; ``sinks``: the cells for padding in it.
+    """
 
     statics: dict[str, int]
     out: int
     caches: dict[int, int]
     states: dict[int, int]
+    worlds: Range
+    sinks: tuple[int, ...]
     pool: int
     outside: int
     cells: int

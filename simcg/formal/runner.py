@@ -128,10 +128,7 @@ class Runner:
         run = Run(key, self.epoch, step.tokens, len(step.requests), step.longest, statics,
                   tags=self._tags(key))  # fmt: skip
         self._write_statics(step, rows, slots, run)
-        if self.pending:
-            late_step, late_capture, late_run = self.pending
-            self._replay(late_capture, late_run, late_step)
-            self.pending = None
+        self.finish()
         if found is None:
             self._run_eager(run, step, rows, slots)
         elif self.rules.waits:
@@ -140,6 +137,13 @@ class Runner:
             self.pending = (step, found, run)
         return View(self.machine.at.out, step.tokens, key, self.epoch,
                     len(self.machine.program.ops) + 1)  # fmt: skip
+
+    def finish(self) -> None:
+        """Run what still waits on the device."""
+        if self.pending:
+            step, capture, run = self.pending
+            self.pending = None
+            self._replay(capture, run, step)
 
     def _tags(self, key: Key) -> dict[int | str, Tag]:
         """The tags that runs of this key in this epoch share."""
@@ -161,12 +165,18 @@ class Runner:
 
     def _replay(self, capture: Capture, run: Run, step: Step) -> None:
         graph = run if run.statics == capture.statics else replace(run, statics=capture.statics)
-        for item in capture.items:
-            if isinstance(item, Segment):
-                for launch in item.late if self.late else item.early:
-                    self.machine.run(launch, graph)
-            else:
-                self._break(item, run, step)
+        try:
+            for item in capture.items:
+                if isinstance(item, Segment):
+                    for launch in item.late if self.late else item.early:
+                        self.machine.run(launch, graph)
+                else:
+                    self._break(item, run, step)
+        except Violation as violation:
+            if graph is not run:
+                violation.key = "I1"
+                violation.what += "; the static inputs have moved since the capture"
+            raise
 
     def _break(self, item: Break, run: Run, step: Step) -> None:
         """Call the break at the batch's own size; its result is copied to where it is read."""
@@ -209,8 +219,8 @@ class Runner:
         )
         segments = [item for item in lowering.all() if isinstance(item, Segment)]
         for address in lowering.dropped:
-            if address in machine.outside.live:
-                machine.outside.free(address)
+            blocks = machine.pool if address in machine.pool.live else machine.outside
+            blocks.free(address)
         plan = EagerPlan(
             tuple(launch for segment in segments for launch in segment.early),
             tuple(launch for segment in segments for launch in segment.late),

@@ -61,11 +61,15 @@ class Setting:
     def captured(self, terms: Terms, rules: Rules) -> Runner:
         """A runner after its captures; without any where the backend refuses the program."""
         runner = self.runner(terms, rules)
+        self.capture(runner)
+        return runner
+
+    def capture(self, runner: Runner) -> None:
+        """Make the captures; there are none where the backend refuses the program."""
         try:
             runner.capture_all(self.order, self.modes)
         except Refused:
             runner.captures.clear()
-        return runner
 
     def lines(self) -> list[str]:
         """The setting as a person reads it."""

@@ -11,6 +11,7 @@ from simcg.formal.terms import Terms
 
 Image = tuple[tuple[str, list[int]], ...]
 """By static input, the cells that a step writes from its base on."""
+Known = dict[tuple[Step, int, int], Image]
 
 
 @dataclass(slots=True)
@@ -20,7 +21,7 @@ class Images:
     terms: Terms
     layout: Layout
     rules: Rules
-    known: dict[tuple[Step, int, int], Image] = field(default_factory=dict)
+    known: Known = field(default_factory=dict)
 
     def of(self, step: Step, rows: int, slots: int) -> Image:
         """What the step writes for a launch of so many rows and slots."""

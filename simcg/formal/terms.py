@@ -39,6 +39,12 @@ class Terms:
             self._parts.append(parts)
         return number
 
+    def copy(self) -> Terms:
+        """Terms of their own, in which those made so far have the same numbers."""
+        new = Terms()
+        new._numbers, new._parts = dict(self._numbers), list(self._parts)  # noqa: SLF001
+        return new
+
     def applied(self, *head: Part) -> Applied:
         """``applied(f)[x]`` is ``make(f, x)``, quicker."""
         found = self._applied.get(head)
