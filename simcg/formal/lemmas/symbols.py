@@ -90,10 +90,22 @@ class _Row:
         return len(self.terms)
 
     def __getitem__(self, index: _Entry) -> _Entry:
-        picked: Term = self.terms[-1]
-        for position in range(len(self.terms) - 2, -1, -1):
-            picked = z3.If(index.term == position, self.terms[position], picked)
-        return _Entry(picked)
+        return _Entry(_halved(self.terms, lambda position: index.term < position))
+
+
+def _halved(answers: Sequence[Term], before: Callable[[int], Term]) -> Term:
+    """The answer at an unknown position, by halving: ``before(k)`` says that it is below k.
+
+    A chain of as many cases would be as deep as it is long, and z3 slow.
+    """
+
+    def between(low: int, high: int) -> Term:
+        if high - low == 1:
+            return answers[low]
+        middle = (low + high) // 2
+        return z3.If(before(middle), between(low, middle), between(middle, high))
+
+    return between(0, len(answers))
 
 
 class _Numpy:
@@ -115,13 +127,13 @@ class _Numpy:
 
     @staticmethod
     def searchsorted(row: _Row, entry: _Entry, side: str) -> _Entry:
-        """The first position whose value is >= the entry's (left) or > it (right)."""
-        index: Term = z3.IntVal(len(row))
-        for position in range(len(row) - 1, -1, -1):
-            value = row.terms[position]
-            here = entry.term <= value if side == "left" else entry.term < value
-            index = z3.If(here, position, index)
-        return _Entry(index)
+        """The first position whose value is >= the entry's (left) or > it (right); sorted rows."""
+
+        def before(position: int) -> Term:
+            value = row.terms[position - 1]
+            return entry.term <= value if side == "left" else entry.term < value
+
+        return _Entry(_halved([z3.IntVal(i) for i in range(len(row) + 1)], before))
 
 
 def symbolic_dispatch(module: ModuleType = simcg.ladder) -> Choose:
