@@ -32,7 +32,9 @@ def _smaller(case: Case) -> Iterator[Case]:
         yield replace(case, setting=replace(setting, program=program))
     for index, step in enumerate(steps):
         for fewer in _fewer(step):
-            yield from _valid(case, (*steps[:index], *fewer, *steps[index + 1 :]))
+            others = (*steps[:index], *fewer, *steps[index + 1 :])
+            if others:
+                yield replace(case, steps=_going_on(others))
     if len(setting.ladder) > 1:
         for index in range(len(setting.ladder)):
             yield replace(case, setting=_without_bucket(setting, index))
@@ -44,16 +46,18 @@ def _smaller(case: Case) -> Iterator[Case]:
         yield replace(case, in_pool=False)
 
 
-def _valid(case: Case, steps: tuple[Step, ...]) -> Iterator[Case]:
-    """The case with these steps, if every sequence goes on where it is."""
+def _going_on(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """The steps with every sequence going on where it now is."""
     lengths: dict[tuple[int, int], int] = {}
+    mended = []
     for step in steps:
+        requests = []
         for r in step.requests:
-            if r.context and lengths.get((r.row, r.name)) != r.context:
-                return
-            lengths[r.row, r.name] = r.length
-    if steps:
-        yield replace(case, steps=steps)
+            context = lengths.get((r.row, r.name), 0) if r.context else 0
+            requests.append(replace(r, context=context))
+            lengths[r.row, r.name] = requests[-1].length
+        mended.append(replace(step, requests=tuple(requests)))
+    return tuple(mended)
 
 
 def without_op(program: Program, index: int) -> Program | None:
