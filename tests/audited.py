@@ -16,7 +16,6 @@ from real_gpu.graphs.device import GraphDevice
 from real_gpu.runners.runner import Runner
 from simcg.formal.recording import Role
 from simcg.ladder import Bucket, Ladder
-from simcg.model.architecture import Architecture
 from tests.decoders import Engine
 
 SIZES = (5, 16, 33)
@@ -61,13 +60,10 @@ def declared_by(runner: Runner, engine: Engine) -> dict[str, tuple[Role, torch.T
 
 
 def audited_ladder(
-    arch: Architecture,
-    device: GraphDevice,
-    make: Callable[[GraphDevice], Backend],
-    dtype: torch.dtype = torch.float32,
+    engine: Engine, device: GraphDevice, make: Callable[[GraphDevice], Backend]
 ) -> Audit:
-    """A ladder of a small decoder, captured under audit."""
-    engine, backend = Engine.of(arch, device.device, dtype), make(device)
+    """A ladder of a decoder, captured under audit."""
+    backend = make(device)
     slots = 4 if backend.kind.uses_slots else None
     ladder = Ladder(tuple(Bucket(size, slots) for size in SIZES))
     runner = Runner(engine.decoder, engine.planner, backend, ladder)

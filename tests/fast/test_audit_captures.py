@@ -29,12 +29,12 @@ from simcg.formal.recording import Break, Role, Segment, decode_recordings
 from simcg.ladder import Bucket
 from simcg.model.architecture import Architecture
 from tests.audited import audited_ladder
-from tests.decoders import FAMILIES
+from tests.decoders import CPU, FAMILIES, Engine
 from tests.pieces import Inputs, Model
 from tests.programs import EVERY_STEP, Buffers, Step, forward_of, ladders, programs
+from tests.studies import run_cli
 
 torch.set_num_threads(1)
-CPU = torch.device("cpu")
 MAKERS: dict[str, Callable[[GraphDevice], Backend]] = {
     "full": full,
     "breakable": breakable,
@@ -48,7 +48,9 @@ Declared = dict[str, tuple[Role, torch.Tensor]]
 @pytest.mark.parametrize("maker", MAKERS)
 def test_decoders_are_clean(arch: Architecture, maker: str) -> None:
     """No violation, nothing that hangs on a tensor's life; undecided is what dispatch hides."""
-    report = audited_ladder(arch, RecordingCpuDevice(), MAKERS[maker]).check()
+    report = audited_ladder(
+        Engine.of(arch, CPU, torch.float32), RecordingCpuDevice(), MAKERS[maker]
+    ).check()
     assert {finding.verdict for finding in report.findings} <= {"not decided"}
     # experts scatter rows, which no schema tells from all rows
     expected = {"it reads memory of which some may not be written in this replay": "moe"}
@@ -160,6 +162,21 @@ def test_an_argument_held_strongly_is_clean(monkeypatch: pytest.MonkeyPatch) -> 
     found, owned = hazard(held_weakly=False, monkeypatch=monkeypatch)
     owned.clear()
     assert found.check().findings == ()
+
+
+def test_from_a_capture_to_the_exit_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``simcg verify --recording`` of what an audit wrote, while the owner lives and after."""
+    found, owned = hazard(held_weakly=True, monkeypatch=monkeypatch)
+    file = str(tmp_path / "capture.json")
+    found.write(file)
+    ran = run_cli("verify", "--recording", file)
+    assert ran.code == 0
+    assert "I5 weak-reference safety, holds only while storage" in ran.out
+    owned.clear()
+    found.write(file)
+    ran = run_cli("verify", "--recording", file)
+    assert (ran.code, ran.out.splitlines()[-1]) == (1, "a replay can be wrong: 1 violation")
+    assert f"{__name__}.scale_into" in " ".join(ran.out.split())
 
 
 def undeclared() -> tuple[Audit, list[torch.Tensor]]:

@@ -24,7 +24,9 @@ from simcg.formal.recording import (
     Recording,
     Region,
     Segment,
+    Signal,
     Storage,
+    Wait,
     decode_recordings,
     encode_recordings,
 )
@@ -50,7 +52,13 @@ def recordings(draw: st.DrawFn) -> Recording:
     places = draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=5))
     sizes = [draw(st.integers(0, 2**40)) for _ in places]
     storages = [
-        Storage(size, draw(st.integers(0, 2**48)), place)
+        Storage(
+            size,
+            draw(st.integers(0, 2**48)),
+            place,
+            fresh=draw(st.booleans()),
+            gone=draw(st.booleans()),
+        )
         for size, place in zip(sizes, places, strict=True)
     ]
     ops = st.builds(
@@ -61,8 +69,12 @@ def recordings(draw: st.DrawFn) -> Recording:
         st.dictionaries(st.text(max_size=4), baked, max_size=2),
         st.integers(0, 3),
         st.booleans(),
+        st.integers(0, 9),
     )
-    events: list[Event] = list(draw(st.lists(ops, max_size=4)))
+    waits = st.builds(Signal, st.integers(0, 3), st.integers(0, 9)) | st.builds(
+        Wait, st.integers(0, 3), st.integers(0, 9)
+    )
+    events: list[Event] = list(draw(st.lists(ops | waits, max_size=4)))
     for index, storage in enumerate(storages):
         if storage.place == "pool":
             born = draw(st.integers(0, len(events)))
@@ -79,7 +91,7 @@ def recordings(draw: st.DrawFn) -> Recording:
         Segment(1, tuple(events[split:])),
     )
     output = draw(st.none() | regions(storages))
-    return Recording("breakable", draw(st.integers(1, 9)), 0, tuple(storages), items, output)
+    return Recording("breakable", draw(st.integers(0, 9)), 0, tuple(storages), items, output)
 
 
 @given(st.lists(recordings(), max_size=3), st.sampled_from(("cpu", "cuda")))
