@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from simcg.backend import EAGER, CaptureBackend
 from simcg.formal.launch import Break, Capture, Item, Key, Launch, Marker, Segment, scheduled
@@ -87,7 +87,12 @@ class Lowering:
             held = (*held, self.rules.hold(False))
         in_place = op.kind in IN_PLACE or op.kind == "scatter"
         result = self._out(op) if not in_place else -1
-        self.items.append(Break(launch, held, result, not self.rules.copies_results))
+        item = Break(launch, held, result, not self.rules.copies_results)
+        outer = self.items[-1] if op.nested else None
+        if isinstance(outer, Break):
+            self.items[-1] = replace(outer, inner=(*outer.inner, item))
+        if outer is None or not self.rules.nests:
+            self.items.append(item)
         self._wrote(index, launch.inputs[0] if op.kind in IN_PLACE else result)
 
     def _launch(self, index: int, op: Op, out: int) -> Launch:
@@ -205,6 +210,8 @@ def capture(lowering: Lowering, key: Key) -> Capture:
         if lowering.rules.undoes_failure:
             for address in set(lowering.blocks.live) - set(before):
                 lowering.blocks.free(address)
+            for address in lowering.holds:
+                machine.outside.free(address)
             for index in set(machine.constants) - constants:
                 del machine.constants[index]
         raise

@@ -15,6 +15,7 @@ from simcg.formal.launch import Capture, Key, Segment
 from simcg.formal.machine import said
 from simcg.formal.meaning import DRAWN_BEFORE, Expected, Ground, Meaning
 from simcg.formal.memory import STATICS, UNWRITTEN, Handed, Memory, Range, Tag
+from simcg.formal.recorded import check_recorded
 from simcg.formal.rules import Rules
 from simcg.formal.runner import CAPTURE_EPOCH, Runner
 from simcg.formal.setting import Setting, said_bucket
@@ -157,6 +158,8 @@ def captured_quietly(setting: Setting, runner: Runner, meaning: Meaning) -> None
     machine.memory.put(first, before, OLD)
     machine.drawn = DRAWN_BEFORE
     setting.capture(runner)
+    for capture in runner.captures.values():
+        check_recorded(setting.program, setting.backend, capture)
     world = machine.memory.value[first:end]
     for sink in machine.at.sinks:
         world[sink - first] = machine.terms.poison

@@ -54,12 +54,14 @@ class Break:
 
     ``result``: the boundary buffer into which a replay copies; -1 where it writes in place.
     ``rebinds``: the result's buffer is exchanged instead, which the next segment cannot know.
+    ``inner``: the breaks that are called inside it.
     """
 
     launch: Launch
     held: tuple[Held, ...]
     result: int
     rebinds: bool = False
+    inner: tuple[Break, ...] = ()
 
 
 Item = Segment | Break

@@ -61,12 +61,16 @@ IN_PLACE = frozenset[Kind]({"accumulate"})
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """One operator. ``breaks``: marked to run eagerly between segments. ``side``: second stream."""
+    """One operator. ``breaks``: marked to run eagerly between segments. ``side``: second stream.
+
+    ``nested``: called inside the break before it.
+    """
 
     kind: Kind
     inputs: tuple[int, ...]
     breaks: bool = False
     side: bool = False
+    nested: bool = False
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,8 @@ class Program:
             require(cached or op.kind != "attend", where, "kind", op.kind, "a scatter before it")
             alone = op.kind == "gemm" and not op.breaks
             require(alone or not op.side, where, "side", op.side, "a row-local kernel in a graph")
+            inside = op.breaks and index > 0 and self.ops[index - 1].breaks
+            require(inside or not op.nested, where, "nested", op.nested, "a break after a break")
             cached |= op.kind == "scatter"
             if makes_tensor(op):
                 made.add(index + 1)
@@ -130,7 +136,7 @@ class Program:
     @cached_property
     def unmarked(self) -> Program:
         """The same without breaks."""
-        return Program(tuple(replace(op, breaks=False) for op in self.ops))
+        return Program(tuple(replace(op, breaks=False, nested=False) for op in self.ops))
 
     def __str__(self) -> str:
         return "; ".join(self.words(index) for index in range(len(self.ops)))
@@ -139,7 +145,7 @@ class Program:
         """One operator as a line: ``t2 = gemm(t1) break``."""
         op, target = self.ops[index], self.targets[index]
         call = f"{op.kind}({', '.join(f't{i}' if i else 'ids' for i in op.inputs)})"
-        marks = " break" * op.breaks + " side" * op.side
+        marks = " nested" * op.nested + " break" * op.breaks + " side" * op.side
         return (f"t{target} = " if target else "") + call + marks
 
 

@@ -93,7 +93,8 @@ class Rules:
     ``moves_static`` (rebuilt elsewhere before each replay), ``waits`` (inputs are rewritten after
     the replay that reads them). Capture: ``refuses``, ``recorded``, ``hold``, ``bound``,
     ``last_use`` (after which a tensor's memory is free for others), ``keeps_constants``,
-    ``keeps_outside``, ``copies_results``, ``forks``,
+    ``keeps_outside``, ``copies_results``, ``nests`` (a break in a break is part of its call, and
+    no item of its own), ``forks``,
     ``joins``, ``frees_unjoined``, ``warms_on_sink``, ``restores``, ``undoes_failure``,
     ``one_compile`` (scalars of the first capture serve all). Replay: ``kernels``,
     ``checks_addresses``, ``reads_output_at_once``, ``output_rows``.
@@ -113,6 +114,7 @@ class Rules:
     keeps_constants: bool = True
     keeps_outside: bool = True
     copies_results: bool = True
+    nests: bool = True
     forks: bool = True
     joins: bool = True
     frees_unjoined: bool = False

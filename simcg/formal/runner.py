@@ -44,7 +44,8 @@ class EagerPlan:
 class Runner:
     """One rank's runner over a machine; ``late``: the second stream runs as late as it may.
 
-    ``choices``, ``live``, ``plans``, ``tags``: what was worked out before, kept because steps come again.
+    ``choices``, ``live``, ``plans``, ``tags``: what was worked out before, as steps come
+    again.
     """
 
     machine: Machine
@@ -171,7 +172,8 @@ class Runner:
                     for launch in item.late if self.late else item.early:
                         self.machine.run(launch, graph)
                 else:
-                    self._break(item, run, step)
+                    for call in (item, *item.inner):
+                        self._break(call, run, step)
         except Violation as violation:
             if graph is not run:
                 violation.key = "I1"

@@ -71,7 +71,7 @@ def test_a_case_that_once_told_something_agrees(path: Path) -> None:
 
 def test_numbers_tell_the_terms_of_a_program_apart() -> None:
     """Equal numbers mean equal terms, but for chance."""
-    scope = Scope(ops=2, breaks=1, tokens=2, sequences=2, trace=2, ladders=((2,),))
+    scope = Scope(ops=2, breaks=1, tokens=2, sequences=2)
     steps = [Step((Request(0, 0, 0, 2), Request(1, 1, 0, 1))), Step((Request(0, 0, 2, 1),), 1)]
     terms, compared = Terms(), 0
     numbers = Numbers(terms, lambda index: (index * 37 + 11) % P)
