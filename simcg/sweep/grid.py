@@ -33,19 +33,18 @@ def grid(varied: Sequence[str]) -> list[Point]:
 def points_in(path: Path) -> list[Point]:
     """One configuration a row of a CSV file with a header, or a line of JSON objects."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # spreadsheets begin with a mark
     except (OSError, UnicodeDecodeError) as error:
         raise InputError("--configs", "", str(path), f"a readable text file ({error})") from None
     lines = [(n, line) for n, line in enumerate(text.splitlines(), 1) if line.strip()]
     require(bool(lines), str(path), "", Finding("no configuration"), "one a line")
     if lines[0][1].lstrip().startswith("{"):
         return [_json_point(str(path), n, line) for n, line in lines]
-    reader = csv.reader(line for _, line in lines)
-    names = next(reader)
-    require(all(names), str(path), "line 1", names, "a name for each column")
-    rows = list(reader)
+    names, *rows = [_cells(str(path), n, line) for n, line in lines]
+    different = all(names) and len(set(names)) == len(names)
+    require(different, str(path), f"line {lines[0][0]}", names, "a name of its own for each column")
     require(bool(rows), str(path), "", Finding("a header alone"), "rows below it")
-    for (n, _), row in zip(lines[1:], rows, strict=False):
+    for (n, _), row in zip(lines[1:], rows, strict=True):
         require(len(row) == len(names), str(path), f"line {n}", row, f"{len(names)} values")
     return [{k: v for k, v in zip(names, row, strict=True) if v} for row in rows]
 
@@ -81,6 +80,13 @@ def _number(text: str) -> float | None:
     except ValueError:
         return None
     return value if math.isfinite(value) else None
+
+
+def _cells(source: str, number: int, line: str) -> list[str]:
+    try:
+        return next(csv.reader([line], strict=True))
+    except csv.Error as error:
+        raise InputError(source, f"line {number}", line, f"a line of CSV ({error})") from None
 
 
 def _json_point(source: str, number: int, line: str) -> Point:

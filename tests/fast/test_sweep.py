@@ -344,7 +344,10 @@ def test_files_and_words_give_the_same_points(tmp_path: Path) -> None:
     assert [point["tp"] for point in crossed] == ["1", "2", "1", "2"]
     with pytest.raises(InputError, match="seed"):
         combined(points_in(table), grid(["seed=1"]), "a.csv")
-    for bad in ("seed\n", "", "{\n", '{"seed": []}\n', "seed,rate\n1\n"):
+    table.write_bytes(b"\xef\xbb\xbfseed,rate\r\n1,0.5\r\n2,\r\n")
+    assert points_in(table) == points_in(lines)
+    for bad in ("seed\n", "", "{\n", '{"seed": []}\n', "seed,rate\n1\n", "seed,seed\n1,2\n",
+                'seed\n"1\n2\n', 'seed\n"1\n2"\n', "seed,\n1,2\n"):  # fmt: skip
         table.write_text(bad)
         with pytest.raises(InputError):
             points_in(table)

@@ -58,6 +58,14 @@ MUTANTS: dict[str, tuple[str, str, str, Test]] = {
         GRID, "zip(names, row, strict=True) if v}", "zip(names, row, strict=True)}",
         laws.test_files_and_words_give_the_same_points,
     ),
+    "an open quote goes on": (
+        GRID, "csv.reader([line], strict=True)", "csv.reader([line])",
+        laws.test_files_and_words_give_the_same_points,
+    ),
+    "the last of two columns counts": (
+        GRID, "all(names) and len(set(names)) == len(names)", "all(names)",
+        laws.test_files_and_words_give_the_same_points,
+    ),
     "blank lines are not counted": (
         GRID,
         "for n, line in enumerate(text.splitlines(), 1) if line.strip()]",
