@@ -15,10 +15,8 @@ from simcg.formal.invariants import INVARIANTS
 from simcg.formal.recording import Baked, Op, Recordings, Region
 from tests.recordings import (
     LARGE,
-    RIGHT,
     SMALL,
     WIDE,
-    WRONG,
     Edit,
     both,
     capture,
@@ -29,6 +27,7 @@ from tests.recordings import (
     on_capture,
     op,
 )
+from tests.wrong_recordings import RIGHT, WRONG
 
 
 def verdicts(report: Report) -> set[str]:

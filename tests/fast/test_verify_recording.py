@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from simcg.formal.audit.check import CHECKED, check
 from simcg.formal.invariants import INVARIANTS
 from simcg.formal.recording import Recordings
-from tests.recordings import WRONG, clean
+from tests.recordings import clean
 from tests.studies import Ran, run_cli
+from tests.wrong_recordings import WRONG
 
 
 def verify(folder: Path, recordings: Recordings, *options: str) -> Ran:

@@ -1,6 +1,6 @@
 """Wrong checkers of recordings, each seen by a recording whose verdict it changes.
 
-The recordings are those of tests/recordings.py: a clean one and its edits. No mutant in the list
+The recordings are those of tests/wrong_recordings.py: edits of a clean one. No mutant in the list
 is equivalent to the original.
 """
 
@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.recordings import RIGHT, WRONG, clean
+from tests.recordings import clean
+from tests.wrong_recordings import RIGHT, WRONG
 
 PACKAGE = "simcg.formal.audit"
 MODULES = (
