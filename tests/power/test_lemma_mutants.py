@@ -125,7 +125,7 @@ def all_hold(module: ModuleType) -> bool:
 
 SYMBOL_MUTANTS = {
     "searchsorted on the right": ("entry.term <= value if side", "entry.term < value if side"),
-    "another entry is picked": ("index.term == position,", "index.term == position + 1,"),
+    "another entry is picked": ("index.term < position", "index.term <= position"),
     "assignment outside the mask": ("z3.If(mask, _term(value), self.term)", "_term(value)"),
     "minimum is maximum": ("entry.term < value, entry.term", "entry.term > value, entry.term"),
     "slots without order": ("self.slots[i] < self.slots[j]", "self.slots[i] != self.slots[j]"),
