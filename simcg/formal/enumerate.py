@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 
 from simcg.formal.program import (
@@ -165,8 +166,12 @@ def single_steps(scope: Scope, program: Program) -> list[Step]:
     that looks back every cached length is as good as none.
     """
     kinds = {op.kind for op in program.ops}
-    modes = (0, 1) if "launch" in kinds else (0,)
-    looks_back = bool(kinds & LOOKS_BACK)
+    return _single_steps(scope, bool(kinds & LOOKS_BACK), "launch" in kinds)
+
+
+@lru_cache
+def _single_steps(scope: Scope, looks_back: bool, modal: bool) -> list[Step]:
+    modes = (0, 1) if modal else (0,)
     found = []
     for queries in _splits(scope.tokens, scope.sequences):
         contexts = [_contexts(scope, query) if looks_back else (0,) for query in queries]

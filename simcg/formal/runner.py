@@ -59,6 +59,7 @@ class Runner:
     late: bool = False
     pending: tuple[Step, Capture, Run] | None = None
     images: Images = field(init=False)
+    moving: tuple[str, ...] = field(init=False)
     choices: dict[tuple[int, int, int], Capture | None] = field(default_factory=dict)
     live: dict[tuple[int, Key, Step, int], Launch] = field(default_factory=dict)
     plans: dict[tuple[int, int, int], EagerPlan] = field(default_factory=dict)
@@ -66,6 +67,7 @@ class Runner:
 
     def __post_init__(self) -> None:
         self.images = Images(self.machine.terms, self.machine.layout, self.rules)
+        self.moving = tuple(name for name in STATICS if self.rules.moves_static(name))
 
     def capture_all(self, order: Sequence[int], modes: Sequence[int] = (0,)) -> None:
         """Capture buckets in that order, each for every value of the scalars in its key."""
@@ -251,19 +253,20 @@ class Runner:
 
     def _addresses(self) -> dict[str, int]:
         """Where this step's static inputs lie: always in place, unless a rule rebuilds them."""
-        moving = [name for name in STATICS if self.rules.moves_static(name)]
-        if not moving:
+        if not self.moving:
             return self.machine.at.statics
         statics = dict(self.machine.at.statics)
-        for name in moving:
+        for name in self.moving:
             cells = self.machine.layout.static_cells(name)
             statics[name] = self.machine.outside.allocate(cells)
         return statics
 
     def _write_statics(self, step: Step, rows: int, slots: int, run: Run) -> None:
-        memory = self.machine.memory
+        value, tags = self.machine.memory.value, self.machine.memory.tag
         for name, values in self.images.of(step, rows, slots):
-            memory.put(run.statics[name], values, run.tag(name))
+            base, cells = run.statics[name], len(values)
+            value[base : base + cells] = values
+            tags[base : base + cells] = [run.tag(name)] * cells
 
 
 def _capture_step(rows: int, mode: int) -> Step:
