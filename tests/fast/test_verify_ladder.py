@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -290,3 +292,15 @@ def test_any_json_is_a_question_or_an_error_of_one_line(
     with suppress(SimcgError):
         read_question(str(file))
     assert run_cli("verify", "--ladder", str(file), "--json").err.count("\n") <= 1
+
+
+def test_without_z3_the_command_says_what_to_install() -> None:
+    """In a fresh interpreter, as modules that were imported stay."""
+    code = (
+        "import sys; sys.modules['z3'] = None; sys.argv = ['simcg', 'verify', '--ladder', '-']; "
+        "from simcg.cli import main; main()"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.count("\n") == 1
+    assert "pip install 'simcg[verify]'" in ran.stderr
