@@ -157,7 +157,7 @@ def captured_quietly(setting: Setting, runner: Runner, meaning: Meaning) -> None
     before = machine.world(meaning.before)
     machine.memory.put(first, before, OLD)
     machine.drawn = DRAWN_BEFORE
-    setting.capture(runner)
+    setting.capture(runner, setting.order)
     for capture in runner.captures.values():
         check_recorded(setting.program, setting.backend, capture)
     world = machine.memory.value[first:end]

@@ -95,11 +95,20 @@ class Runner:
         try:
             self._run_eager(run, step, bucket.num_tokens, slots)
             self.captures[key] = capture(lowering, key)
-            self.choices.clear()
-            self.live.clear()
+            self._forget()
         finally:
             if self.rules.restores:
                 machine.drawn = drawn
+
+    def forget(self, key: Key) -> None:
+        """Destroy a capture."""
+        del self.captures[key]
+        self._forget()
+
+    def _forget(self) -> None:
+        """What was worked out for other captures may be wrong."""
+        self.choices.clear()
+        self.live.clear()
 
     def _scalars(self, step: Step) -> Key:
         """What the graphs bake; to a backend without breaks marks mean nothing."""

@@ -61,13 +61,13 @@ class Setting:
     def captured(self, terms: Terms, rules: Rules) -> Runner:
         """A runner after its captures; without any where the backend refuses the program."""
         runner = self.runner(terms, rules)
-        self.capture(runner)
+        self.capture(runner, self.order)
         return runner
 
-    def capture(self, runner: Runner) -> None:
-        """Make the captures; there are none where the backend refuses the program."""
+    def capture(self, runner: Runner, order: tuple[int, ...]) -> None:
+        """Capture these buckets; there are none where the backend refuses the program."""
         try:
-            runner.capture_all(self.order, self.modes)
+            runner.capture_all(order, self.modes)
         except Refused:
             runner.captures.clear()
 

@@ -1,0 +1,199 @@
+"""True traces: steps one after the other on one machine, nothing filled in between by the check.
+
+They do not rest on the havoc lemma. Between two steps a new owner takes all memory outside the
+pool that is free, writes it and gives it back; captures that come late are made after the first
+step; and the view of the step before must refuse to be read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from simcg.formal import reference
+from simcg.formal.blame import blame_output, blame_world
+from simcg.formal.check import FOREIGN
+from simcg.formal.enumerate import Scope, Sequences, after, fresh, steps
+from simcg.formal.launch import Key
+from simcg.formal.machine import Machine
+from simcg.formal.memory import UNWRITTEN, Handed
+from simcg.formal.program import Program
+from simcg.formal.reference import EMPTY, World
+from simcg.formal.rules import Rules
+from simcg.formal.runner import Runner, View
+from simcg.formal.setting import Setting, said_bucket
+from simcg.formal.step import Step
+from simcg.formal.tally import Tally
+from simcg.formal.terms import Terms
+from simcg.formal.violation import Violation
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A step of a tree of traces: what it must give, and the steps that may follow."""
+
+    step: Step
+    output: list[int]
+    world: list[int]
+    drawn: int
+    then: tuple[Node, ...]
+
+
+def tree(scope: Scope, machine: Machine) -> tuple[Node, ...]:
+    """Every trace of the scope for a machine's program, with the reference's results."""
+    modes = (0, 1) if any(op.kind == "launch" for op in machine.program.ops) else (0,)
+    return _grown(scope, machine, modes, (EMPTY, fresh(scope.sequences)), scope.trace)
+
+
+def _grown(
+    scope: Scope, machine: Machine, modes: tuple[int, ...], at: tuple[World, Sequences], depth: int
+) -> tuple[Node, ...]:
+    if not depth:
+        return ()
+    world, before = at
+    found = []
+    for plain in steps(scope, before):
+        for mode in modes:
+            step = Step(plain.requests, mode) if mode else plain
+            output, new = reference.run(machine.terms, machine.program, step, world)
+            then = _grown(scope, machine, modes, (new, after(before, step)), depth - 1)
+            found.append(Node(step, output, machine.world(new), new.drawn, then))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A machine and its runner between two steps."""
+
+    value: list[int]
+    tag: list[tuple[object, ...]]
+    pool: Handed
+    outside: Handed
+    constants: dict[int, int]
+    drawn: int
+    epoch: int
+    captures: dict[Key, object]
+
+
+@dataclass(slots=True)
+class Walker:
+    """Walks a tree of traces on one setting. ``late``: buckets captured after the first step."""
+
+    setting: Setting
+    runner: Runner
+    tally: Tally
+    late: tuple[int, ...] = ()
+
+    @staticmethod
+    def of(setting: Setting, rules: Rules, terms: Terms, tally: Tally, late: int = 0) -> Walker:
+        """A walker whose ``late`` last buckets wait."""
+        runner = setting.runner(terms, rules)
+        first = len(setting.order) - late
+        setting.capture(runner, setting.order[:first])
+        return Walker(setting, runner, tally, setting.order[first:])
+
+    def walk(self, nodes: tuple[Node, ...]) -> None:
+        """Every trace; raises ``Violation`` with the steps up to it."""
+        self._walk(nodes, None, [])
+
+    def _walk(self, nodes: tuple[Node, ...], last: View | None, told: list[str]) -> None:
+        start = self._moment()
+        for node in nodes:
+            line = self._line(node.step)
+            try:
+                view = self._step(node, last)
+            except Violation as violation:
+                violation.story = [*self.setting.lines(), *told, line, *violation.story]
+                raise
+            if node.then:
+                lines = [*told, line]
+                if last is None and self.late:
+                    self._capture_late(lines)
+                self._walk(node.then, view, lines)
+            self._back(start)
+
+    def _capture_late(self, lines: list[str]) -> None:
+        """Capture what was not; nothing that steps left behind may change."""
+        self.setting.capture(self.runner, self.late)
+        lines.append("then the remaining buckets are captured")
+        self.tally.witnesses["I22"] += 1
+
+    def _step(self, node: Node, last: View | None) -> View:
+        runner, machine = self.runner, self.runner.machine
+        for base, cells in machine.outside.free_ranges():
+            machine.memory.fill(base, cells, machine.terms.foreign, FOREIGN)
+        view = runner.step(node.step)
+        self.tally.counts["trace steps"] += 1
+        if last is not None:
+            self._refuses(last)
+            if view.key and last.key and view.key != last.key:
+                self.tally.witnesses["I18"] += 1
+        if runner.pending is not None:
+            return view  # the device is behind: what it reads is checked when it runs
+        if runner.rules.reads_output_at_once:
+            got = runner.read(view)
+            if got != node.output:
+                raise blame_output(machine, node.output, got)
+        self._world(node)
+        return view
+
+    def _refuses(self, last: View) -> None:
+        """A view is good until the next step; it is read then only by a wrong runner."""
+        runner = self.runner
+        if not runner.rules.reads_output_at_once:
+            runner.read(last)
+        try:
+            runner.read(last)
+        except Violation:
+            self.tally.witnesses["I14"] += 1
+            return
+        if runner.pending is None:
+            raise Violation("I14", f"the output of epoch {last.epoch} can still be read")
+
+    def _world(self, node: Node) -> None:
+        machine = self.runner.machine
+        first, end = machine.at.worlds
+        world = machine.memory.value[first:end]
+        for sink in machine.at.sinks:
+            world[sink - first] = machine.terms.poison
+        if world != node.world:
+            raise blame_world(machine, node.world, world, UNWRITTEN)
+        if machine.drawn != node.drawn:
+            what = f"the generator gave {machine.drawn} numbers so far, expected {node.drawn}"
+            raise Violation("I15", what)
+
+    def _line(self, step: Step) -> str:
+        found = self.runner.choose(step)
+        bucket = said_bucket(self.setting.ladder, found.key) if found else ""
+        return f"the step {step} " + (f"replays the capture of {bucket}" if found else "runs eager")
+
+    def _moment(self) -> Moment:
+        machine = self.runner.machine
+        return Moment(
+            list(machine.memory.value), list(machine.memory.tag), machine.pool.snapshot(),
+            machine.outside.snapshot(), dict(machine.constants), machine.drawn, self.runner.epoch,
+            dict(self.runner.captures),
+        )  # fmt: skip
+
+    def _back(self, to: Moment) -> None:
+        machine, runner = self.runner.machine, self.runner
+        machine.memory.value[:], machine.memory.tag[:] = to.value, to.tag
+        machine.pool.restore(to.pool)
+        machine.outside.restore(to.outside)
+        machine.constants, machine.drawn = dict(to.constants), to.drawn
+        runner.epoch, runner.pending = to.epoch, None
+        for key in set(runner.captures) - set(to.captures):
+            runner.forget(key)
+
+
+def walk_program(
+    scope: Scope, program: Program, settings: list[Setting], rules: Rules, tally: Tally
+) -> None:
+    """Every trace of a program in each setting, all captured before, and the last bucket late."""
+    terms = Terms()
+    grown: tuple[Node, ...] = ()
+    for setting in settings:
+        for late in (0, 1) if len(setting.order) > 1 else (0,):
+            walker = Walker.of(setting, rules, terms, tally, late)
+            grown = grown or tree(scope, walker.runner.machine)
+            tally.counts["walks"] += 1
+            walker.walk(grown)
