@@ -29,13 +29,13 @@ def watch_captures(session: Session, patches: Patches) -> None:
             return
         device = torch.device("cuda", torch.cuda.current_device())
         session.unwatch()
-        handle = (args[0] if args else kwargs.get("pool")) or None
-        before = mark_of(handle, device) if session.log is None and handle is not None else None
-        begin(self, *args, **kwargs)
+        # a graph names the pool that it was given by itself only at its end: give it one
+        handle = (args[0] if args else kwargs.pop("pool", None)) or torch.cuda.graph_pool_handle()
+        args = (handle, *args[1:])
         if session.log is None:
-            state["mark"] = before or CudaMark(CudaPool(self.pool(), device.index), [])
-        mark = state["mark"]
-        session.began(Capturing(device, born_since(mark), kernels_so_far))
+            state["mark"] = mark_of(handle, device)
+        begin(self, *args, **kwargs)
+        session.began(Capturing(device, born_since(state["mark"]), kernels_so_far))
 
     def capture_end(self: Any) -> None:
         if session.deaf or session.log is None:
