@@ -138,9 +138,9 @@ def attend(
     key = torch.arange(bound, device=x.device)
     seen = inside[:, None] & (key[None, :] < (length - (end - 1 - row))[:, None])
     start = meta.key_starts.index_select(0, slot)
-    where = torch.where(seen, start[:, None] + key[None, :], SINK)
+    where = (start[:, None] + key[None, :]).masked_fill(~seen, SINK)
     found = model.caches[cache].index_select(0, where.flatten()).view(rows, bound, WIDTH)
-    terms = torch.where(seen[:, :, None], found * model.places[:bound][None, :, None], 0.0)
+    terms = (found * model.places[:bound][None, :, None]).masked_fill(~seen[:, :, None], 0.0)
     return _outside_is_nan(model.affine(k, x, terms.sum(1) % P), inside)
 
 
@@ -149,8 +149,8 @@ def causal(model: Model, k: int, x: torch.Tensor, _y: object, views: Views, *_: 
     slot, inside, row = _owners(views, x.shape[0])
     first = views.metadata.query_ends.index_select(0, slot)
     seen = _same(slot, inside, row)
-    weight = model.places.index_select(0, torch.where(inside, row - first, 0))
-    terms = torch.where(seen[:, :, None], (x * weight[:, None])[None, :, :], 0.0)
+    weight = model.places.index_select(0, (row - first).masked_fill(~inside, 0))
+    terms = (x * weight[:, None])[None, :, :].masked_fill(~seen[:, :, None], 0.0)
     return _outside_is_nan(model.affine(k, x, terms.sum(1) % P), inside)
 
 
@@ -158,7 +158,7 @@ def mix(model: Model, k: int, x: torch.Tensor, _y: object, views: Views, *_: obj
     """Over all rows before the count."""
     rows = x.shape[0]
     seen = torch.arange(rows, device=x.device) < views.count
-    terms = torch.where(seen[:, None], x * model.places[:rows, None], 0.0)
+    terms = (x * model.places[:rows, None]).masked_fill(~seen[:, None], 0.0)
     return model.affine(k, x, terms.sum(0, keepdim=True) % P)
 
 
@@ -177,12 +177,12 @@ def state(model: Model, k: int, x: torch.Tensor, _y: object, views: Views, *_: o
     ends, states, powers = views.metadata.query_ends, model.states[k], model.powers[k]
     old = states.index_select(0, views.index)
     before = torch.where(views.fresh[:, None] != 0, model.fresh[None, :], old)
-    added = torch.where(inside[:, None], (x * model.second[k] + model.offset[k]) % P, 0.0)
+    added = ((x * model.second[k] + model.offset[k]) % P).masked_fill(~inside[:, None], 0.0)
     same = _same(slot, inside, row)
-    steps = torch.where(same, row[:, None] - row[None, :], 0)
+    steps = (row[:, None] - row[None, :]).masked_fill(~same, 0)
     shares = powers.index_select(0, steps.flatten()).view(*steps.shape, WIDTH)
-    shares = torch.where(same[:, :, None], shares * added[None, :, :], 0.0)
-    since = torch.where(inside, row - ends.index_select(0, slot) + 1, 0)
+    shares = (shares * added[None, :, :]).masked_fill(~same[:, :, None], 0.0)
+    since = (row - ends.index_select(0, slot) + 1).masked_fill(~inside, 0)
     start = before.index_select(0, slot) * powers.index_select(0, since)
     result = _outside_is_nan((start + shares.sum(1)) % P, inside)
     last = result.index_select(0, (ends[1:] - 1).clamp(min=0))
@@ -250,4 +250,4 @@ def _same(slot: torch.Tensor, inside: torch.Tensor, row: torch.Tensor) -> torch.
 
 
 def _outside_is_nan(value: torch.Tensor, inside: torch.Tensor) -> torch.Tensor:
-    return torch.where(inside[:, None], value, NAN)
+    return value.masked_fill(~inside[:, None], NAN)
