@@ -11,10 +11,11 @@ from time import process_time_ns
 
 from simcg.formal.check import Checker
 from simcg.formal.enumerate import Scope, programs, single_steps
-from simcg.formal.explore import explore, settings
+from simcg.formal.explore import settings
 from simcg.formal.meaning import Ground, Meaning
 from simcg.formal.program import Program
 from simcg.formal.rules import Rules
+from simcg.formal.stage import Stage, explore
 
 EVERY = {1: 1, 2: 10, 3: 400, 4: 20_000}
 """Of how many programs one is taken, by operators."""
@@ -51,10 +52,11 @@ def main() -> None:
     ops = int(sys.argv[1]) if len(sys.argv) > 1 else 2
     scope = Scope(ops, 2, 4, 2, nested=True, shortest=ops)
     chosen = list(islice(programs(scope), 0, None, EVERY[ops]))
-    tally = explore(scope, chosen)
+    tally = explore(Stage("sample", "steps", scope), chosen)
     rate = tally.counts["steps"] / tally.cpu_ns * 1e9
-    print(f"{len(chosen):,} programs of {ops} operators, {tally.counts['settings']:,} settings, "
-          f"{tally.counts['steps']:,} steps: {rate:,.0f} checked steps a second and core")  # fmt: skip
+    settled = tally.counts["settings"]
+    print(f"{len(chosen):,} programs of {ops} operators, {settled:,} settings, "
+          f"{tally.counts['steps']:,} steps: {rate:,.0f} a second and core")  # fmt: skip
     reference, captures, checks, steps = timed_parts(scope, chosen)
     whole = reference + captures + checks
     print(f"without leaving out settings like others: {steps / whole * 1e9:,.0f} a second; "

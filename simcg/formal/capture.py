@@ -133,6 +133,8 @@ class Lowering:
             if breaks_at(op, self.backend) or not self.captures:
                 return self.step.mode
             return self.baked[0] if self.baked else 0
+        if op.kind == "draw" and self.captures and not breaks_at(op, self.backend):
+            return self.machine.drawn  # where the generator stands when a graph of it is made
         return self.step.tokens if op.kind == "host" else 0
 
     def _extra(self, index: int, op: Op) -> int:

@@ -16,7 +16,7 @@ from simcg.formal.machine import said
 from simcg.formal.meaning import DRAWN_BEFORE, Expected, Ground, Meaning
 from simcg.formal.memory import STATICS, UNWRITTEN, Handed, Memory, Range, Tag
 from simcg.formal.recorded import check_recorded
-from simcg.formal.rules import Rules
+from simcg.formal.rules import Rules, Shape
 from simcg.formal.runner import CAPTURE_EPOCH, Runner
 from simcg.formal.setting import Setting, said_bucket
 from simcg.formal.step import Step
@@ -71,20 +71,24 @@ class Checker:
         machine = self.runner.machine
         self.handed_out = machine.pool.snapshot(), machine.outside.snapshot()
 
-    def step(self, step: Step) -> None:
-        """Run one step under both schedules; raises ``Violation`` with its story."""
+    def step(self, step: Step, agreed: Shape | None = None) -> None:
+        """Run one step under both schedules; raises ``Violation`` with its story.
+
+        ``agreed``: the shape that ranks in lockstep dispatch on.
+        """
         expected = self.meaning.after(step, self.runner.machine)
         try:
-            self._once(step, expected, late=False)
-            if self.has_side(step):
-                self._late(step, expected)
+            self._once(step, agreed, expected, late=False)
+            if self._has_side(step, agreed):
+                self._late(step, agreed, expected)
         except Violation as violation:
-            violation.story = [*self.setting.lines(), self._told(step), *violation.story]
+            told = told_step(self.runner, step, agreed)
+            violation.story = [*self.setting.lines(), told, *violation.story]
             raise
 
-    def has_side(self, step: Step) -> bool:
+    def _has_side(self, step: Step, agreed: Shape | None) -> bool:
         """Whether the step's second stream may run at different times."""
-        found = self.runner.choose(step)
+        found = self.runner.choose(step, agreed)
         key = found.key if found else ()
         if key not in self.sides:
             segments = [item for item in found.items if isinstance(item, Segment)] if found else []
@@ -96,15 +100,15 @@ class Checker:
             )
         return self.sides[key]
 
-    def _late(self, step: Step, expected: Expected) -> None:
+    def _late(self, step: Step, agreed: Shape | None, expected: Expected) -> None:
         """What is wrong only when the second stream is late is its order."""
         try:
-            self._once(step, expected, late=True)
+            self._once(step, agreed, expected, late=True)
         except Violation as violation:
             violation.key = "I21"
             raise
 
-    def _once(self, step: Step, expected: Expected, *, late: bool) -> None:
+    def _once(self, step: Step, agreed: Shape | None, expected: Expected, *, late: bool) -> None:
         runner, machine = self.runner, self.runner.machine
         memory, at = machine.memory, machine.at
         memory.value[:], memory.tag[:] = self.calm.value, self.calm.tag
@@ -112,11 +116,11 @@ class Checker:
         machine.collectives.clear()
         machine.pool.restore(self.handed_out[0])
         machine.outside.restore(self.handed_out[1])
-        shape = (step.tokens, len(step.requests))
+        shape = agreed or (step.tokens, len(step.requests))
         if shape not in self.shapes:
-            check_choice(runner, step)
+            check_choice(runner, shape)
             self.shapes.add(shape)
-        view = runner.step(step)
+        view = runner.step(step, agreed)
         runner.finish()
         self._frame(runner.captures.get(view.key))
         got = runner.read(view)
@@ -145,10 +149,12 @@ class Checker:
                 what = f"cell {cell}, which held {said(self.calm.tag[cell])}, now holds "
                 raise Violation("I6", what + said(memory.tag[cell]))
 
-    def _told(self, step: Step) -> str:
-        found = self.runner.choose(step)
-        bucket = said_bucket(self.setting.ladder, found.key) if found else ""
-        return f"the step {step} " + (f"replays the capture of {bucket}" if found else "runs eager")
+
+def told_step(runner: Runner, step: Step, agreed: Shape | None = None) -> str:
+    """What a runner does with a step, as a line."""
+    found = runner.choose(step, agreed)
+    bucket = said_bucket(runner.ladder, found.key) if found else ""
+    return f"the step {step} " + (f"replays the capture of {bucket}" if found else "runs eager")
 
 
 def captured_quietly(setting: Setting, runner: Runner, meaning: Meaning) -> None:
@@ -207,10 +213,10 @@ def _between(start: int, end: int, holes: list[Range]) -> list[Range]:
     return [*found, (at, end)] if at < end else found
 
 
-def check_choice(runner: Runner, step: Step) -> None:
+def check_choice(runner: Runner, shape: Shape) -> None:
     """The bucket is the smallest that holds the batch and that the rule admits, by brute force."""
-    index = runner.rules.choose(runner.ladder, runner.rule, step.tokens, len(step.requests))
-    want = smallest(runner.ladder, runner.rule, step.tokens, len(step.requests))
+    index = runner.rules.choose(runner.ladder, runner.rule, *shape)
+    want = smallest(runner.ladder, runner.rule, *shape)
     if index != want:
         names = [said_bucket(runner.ladder, (i,)) if i >= 0 else "eager" for i in (index, want)]
         raise Violation("I10", f"the batch gets {names[0]}, expected {names[1]}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import permutations
-from time import process_time_ns
 
 from simcg.backend import BREAKABLE, FULL, TC_PIECEWISE, CaptureBackend
 from simcg.formal.check import Checker
@@ -16,7 +15,6 @@ from simcg.formal.rules import Rules
 from simcg.formal.setting import Setting
 from simcg.formal.step import Step
 from simcg.formal.tally import Tally
-from simcg.formal.violation import Violation
 from simcg.formal.witness import premises
 from simcg.ladder import Bucket, Ladder
 
@@ -115,16 +113,3 @@ def signed(checker: Checker) -> Signature:
         sorted(runner.captures.items(), key=lambda item: item[0]),
         machine.constants, *checker.handed_out,
     )  # fmt: skip
-
-
-def explore(scope: Scope, programs: Iterable[Program], rules: Rules | None = None) -> Tally:
-    """Check the programs until one fails; ``failed`` then tells how."""
-    started = process_time_ns()
-    explorer = Explorer.of(scope, rules)
-    try:
-        for program in programs:
-            explorer.program(program)
-    except Violation as violation:
-        explorer.tally.failed = violation
-    explorer.tally.cpu_ns = process_time_ns() - started
-    return explorer.tally

@@ -22,6 +22,8 @@ HOST = 0
 class Run:
     """One replay or eager run of a step: n, m, the launch-time length, and where inputs lie.
 
+    ``agreed``: the rows of collectives in breaks: the most tokens that any rank has.
+
     ``tags``: those made so far, by writer or name of a static input; runs of one key and epoch
     may share them.
     """
@@ -32,6 +34,7 @@ class Run:
     requests: int
     longest: int
     statics: Mapping[str, int]
+    agreed: int
     breaking: bool = False
     tags: dict[int | str, Tag] = field(default_factory=dict)
 

@@ -80,6 +80,15 @@ def never(*_: object) -> bool:
     return False
 
 
+Shape = tuple[int, int]
+"""Tokens and requests of a batch."""
+
+
+def largest(shapes: tuple[Shape, ...], _rank: int) -> Shape:
+    """What a rank dispatches on: the most tokens and requests of any rank, the same for all."""
+    return max(tokens for tokens, _ in shapes), max(requests for _, requests in shapes)
+
+
 def in_order(ops: tuple[Op, ...]) -> tuple[int, ...]:
     """Which operators a capture records, in which order."""
     return tuple(range(len(ops)))
@@ -97,7 +106,8 @@ class Rules:
     no item of its own), ``forks``,
     ``joins``, ``frees_unjoined``, ``warms_on_sink``, ``restores``, ``undoes_failure``,
     ``one_compile`` (scalars of the first capture serve all). Replay: ``kernels``,
-    ``checks_addresses``, ``reads_output_at_once``, ``output_rows``.
+    ``checks_addresses``, ``reads_output_at_once``, ``output_rows``. Ranks: ``agreed``,
+    ``drops_everywhere`` (a bucket whose capture failed on one rank).
     """
 
     choose: Callable[[Ladder, AdmissionRule, int, int], int] = choose
@@ -126,6 +136,8 @@ class Rules:
     checks_addresses: bool = True
     reads_output_at_once: bool = True
     output_rows: Callable[[int, int], tuple[int, int]] = lambda tokens, _captured: (0, tokens)
+    agreed: Callable[[tuple[Shape, ...], int], Shape] = largest
+    drops_everywhere: bool = True
 
 
 def breaks_at(op: Op, backend: CaptureBackend) -> bool:

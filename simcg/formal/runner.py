@@ -10,7 +10,7 @@ from simcg.formal.capture import Lowering, capture
 from simcg.formal.launch import Break, Capture, Key, Launch, Segment
 from simcg.formal.machine import Machine, Run
 from simcg.formal.memory import STATICS, Range, Tag
-from simcg.formal.rules import Rules
+from simcg.formal.rules import Rules, Shape
 from simcg.formal.statics import Images
 from simcg.formal.step import Request, Step
 from simcg.formal.violation import Violation
@@ -61,7 +61,7 @@ class Runner:
     images: Images = field(init=False)
     moving: tuple[str, ...] = field(init=False)
     choices: dict[tuple[int, int, int], Capture | None] = field(default_factory=dict)
-    live: dict[tuple[int, Key, Step, int], Launch] = field(default_factory=dict)
+    live: dict[tuple[int, Key, Step, int, int], Launch] = field(default_factory=dict)
     plans: dict[tuple[int, int, int], EagerPlan] = field(default_factory=dict)
     tags: dict[Key, tuple[int, dict[int | str, Tag]]] = field(default_factory=dict)
 
@@ -115,30 +115,38 @@ class Runner:
         program = self.machine.program
         return self.rules.scalars(program if self.backend.breaks else program.unmarked, step)
 
-    def choose(self, step: Step) -> Capture | None:
-        """The capture that the step replays; None runs it eagerly."""
-        shape = (step.tokens, len(step.requests), step.mode)
+    def choose(self, step: Step, agreed: Shape | None = None) -> Capture | None:
+        """The capture that the step replays; None runs it eagerly.
+
+        ``agreed``: what ranks that go in lockstep dispatch on, instead of the step's own shape.
+        """
+        tokens, requests = agreed or (step.tokens, len(step.requests))
+        shape = (tokens, requests, step.mode)
         if shape not in self.choices:
-            self.choices[shape] = self._chosen(step)
+            self.choices[shape] = self._chosen(step, tokens, requests)
         return self.choices[shape]
 
-    def _chosen(self, step: Step) -> Capture | None:
-        index = self.rules.choose(self.ladder, self.rule, step.tokens, len(step.requests))
+    def _chosen(self, step: Step, tokens: int, requests: int) -> Capture | None:
+        index = self.rules.choose(self.ladder, self.rule, tokens, requests)
         if index == EAGER_INDEX:
             return None
         return self.captures.get((index, *self._scalars(step)))
 
-    def step(self, step: Step) -> View:
-        """Run one step; raises ``Violation`` as soon as a launch reads what it should not."""
+    def step(self, step: Step, agreed: Shape | None = None) -> View:
+        """Run one step; raises ``Violation`` as soon as a launch reads what it should not.
+
+        An eager run in lockstep is padded to the agreed tokens, as its collectives must be.
+        """
         self.epoch += 1
-        found = self.choose(step)
-        rows, slots = (found.rows, found.slots) if found else (step.tokens, len(step.requests))
+        found = self.choose(step, agreed)
         statics = self._addresses()
         if found and self.rules.checks_addresses and found.statics != statics:
-            found, rows, slots = None, step.tokens, len(step.requests)
+            found = None
+        tokens = agreed[0] if agreed else step.tokens
+        rows, slots = (found.rows, found.slots) if found else (tokens, len(step.requests))
         key = found.key if found else EAGER_KEY
         run = Run(key, self.epoch, step.tokens, len(step.requests), step.longest, statics,
-                  tags=self._tags(key))  # fmt: skip
+                  tokens, tags=self._tags(key))  # fmt: skip
         self._write_statics(step, rows, slots, run)
         self.finish()
         if found is None:
@@ -192,10 +200,14 @@ class Runner:
             raise
 
     def _break(self, item: Break, run: Run, step: Step) -> None:
-        """Call the break at the batch's own size; its result is copied to where it is read."""
-        machine, n, launch = self.machine, run.tokens, item.launch
+        """Call the break at the batch's own size; its result is copied to where it is read.
+
+        A collective has the size that the ranks agreed on.
+        """
+        machine, launch = self.machine, item.launch
+        n = run.agreed if launch.kind == "reduce" else run.tokens
         scratch = machine.outside.allocate(max(n, 1)) if item.result >= 0 else launch.out
-        key = (launch.op, run.key, step, scratch)
+        key = (launch.op, run.key, step, n, scratch)
         live = self.live.get(key)
         if live is None:
             out = launch.inputs[0] if launch.kind == "accumulate" else scratch
@@ -246,7 +258,7 @@ class Runner:
     def _idle(self, rows: int, slots: int) -> Run:
         """Static inputs of a step without tokens, for warm-ups: every row goes to the sink."""
         machine = self.machine
-        run = Run(EAGER_KEY, CAPTURE_EPOCH, 0, 0, 0, machine.at.statics)
+        run = Run(EAGER_KEY, CAPTURE_EPOCH, 0, 0, 0, machine.at.statics, 0)
         fills = {"slots": machine.layout.sink, "rows": machine.layout.rows}
         if not self.rules.warms_on_sink:
             run.tokens, run.requests, run.longest = rows, 1, rows

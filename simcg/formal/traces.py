@@ -11,16 +11,15 @@ from dataclasses import dataclass
 
 from simcg.formal import reference
 from simcg.formal.blame import blame_output, blame_world
-from simcg.formal.check import FOREIGN
+from simcg.formal.check import FOREIGN, told_step
 from simcg.formal.enumerate import Scope, Sequences, after, fresh, steps
 from simcg.formal.launch import Key
 from simcg.formal.machine import Machine
 from simcg.formal.memory import UNWRITTEN, Handed
-from simcg.formal.program import Program
 from simcg.formal.reference import EMPTY, World
 from simcg.formal.rules import Rules
 from simcg.formal.runner import Runner, View
-from simcg.formal.setting import Setting, said_bucket
+from simcg.formal.setting import Setting
 from simcg.formal.step import Step
 from simcg.formal.tally import Tally
 from simcg.formal.terms import Terms
@@ -98,7 +97,7 @@ class Walker:
     def _walk(self, nodes: tuple[Node, ...], last: View | None, told: list[str]) -> None:
         start = self._moment()
         for node in nodes:
-            line = self._line(node.step)
+            line = told_step(self.runner, node.step)
             try:
                 view = self._step(node, last)
             except Violation as violation:
@@ -112,9 +111,22 @@ class Walker:
             self._back(start)
 
     def _capture_late(self, lines: list[str]) -> None:
-        """Capture what was not; nothing that steps left behind may change."""
+        """Capture what was not; caches, states and what captures keep stay as they are.
+
+        The warm-up is a forward, so the view of the step before is gone.
+        """
+        machine = self.runner.machine
+        at, before = machine.at, (list(machine.memory.value), machine.drawn)
+        kept = [*machine.pool.live.items(), *machine.outside.live.items()]
+        kept += [(at.worlds[0], at.worlds[1] - at.worlds[0])]
         self.setting.capture(self.runner, self.late)
         lines.append("then the remaining buckets are captured")
+        sinks, value = set(at.sinks), machine.memory.value
+        changed = [cell for base, cells in kept for cell in range(base, base + cells)
+                   if value[cell] != before[0][cell] and cell not in sinks]  # fmt: skip
+        if changed or machine.drawn != before[1]:
+            what = f"the capture changed cell {changed[0]}" if changed else "the generator moved"
+            raise Violation("I22", what + ", which later steps read", story=lines)
         self.tally.witnesses["I22"] += 1
 
     def _step(self, node: Node, last: View | None) -> View:
@@ -161,11 +173,6 @@ class Walker:
             what = f"the generator gave {machine.drawn} numbers so far, expected {node.drawn}"
             raise Violation("I15", what)
 
-    def _line(self, step: Step) -> str:
-        found = self.runner.choose(step)
-        bucket = said_bucket(self.setting.ladder, found.key) if found else ""
-        return f"the step {step} " + (f"replays the capture of {bucket}" if found else "runs eager")
-
     def _moment(self) -> Moment:
         machine = self.runner.machine
         return Moment(
@@ -185,10 +192,8 @@ class Walker:
             runner.forget(key)
 
 
-def walk_program(
-    scope: Scope, program: Program, settings: list[Setting], rules: Rules, tally: Tally
-) -> None:
-    """Every trace of a program in each setting, all captured before, and the last bucket late."""
+def walk(scope: Scope, settings: list[Setting], rules: Rules, tally: Tally) -> None:
+    """Every trace of one program's settings, all captured before, and the last bucket late."""
     terms = Terms()
     grown: tuple[Node, ...] = ()
     for setting in settings:

@@ -1,0 +1,85 @@
+"""Captures that fail, and captures made twice: nothing may be left of one, and both must agree."""
+
+from __future__ import annotations
+
+from simcg.formal.blame import blame_world
+from simcg.formal.capture import CaptureFailed
+from simcg.formal.check import FOREIGN, OLD
+from simcg.formal.meaning import DRAWN_BEFORE, Meaning
+from simcg.formal.rules import Rules
+from simcg.formal.runner import Runner
+from simcg.formal.setting import Setting
+from simcg.formal.tally import Tally
+from simcg.formal.violation import Refused, Violation
+
+
+def check_captures(setting: Setting, rules: Rules, meaning: Meaning, tally: Tally) -> None:
+    """Raises ``Violation`` when a failed capture leaves something (I20), or when what the device
+    holds changes a capture (I16). A program that the backend refuses has nothing to check.
+    """
+    clean = setting.runner(meaning.terms, rules)
+    try:
+        clean.capture_all(setting.order, setting.modes)
+    except Refused:
+        return
+    try:
+        for index in range(len(setting.program.ops)):
+            _failing(setting, rules, meaning, clean, index)
+            tally.witnesses["I20"] += 1
+        _elsewhere(setting, rules, meaning, clean)
+        tally.witnesses["I16"] += 1
+    except Violation as violation:
+        violation.story = [*setting.lines(), *violation.story]
+        raise
+
+
+def _elsewhere(setting: Setting, rules: Rules, meaning: Meaning, clean: Runner) -> None:
+    """The same captures on a device with other contents and another state of the generator."""
+    runner = setting.runner(meaning.terms, rules)
+    memory, machine = runner.machine.memory, runner.machine
+    memory.fill(0, machine.at.cells, machine.terms.foreign, FOREIGN)
+    machine.drawn = DRAWN_BEFORE
+    runner.capture_all(setting.order, setting.modes)
+    for key, capture in clean.captures.items():
+        if runner.captures.get(key) != capture:
+            what = f"the captures of {key} differ on devices that hold different values"
+            raise Violation("I16", what, story=["captured on two devices"])
+
+
+def _failing(
+    setting: Setting, rules: Rules, meaning: Meaning, clean: Runner, fails_at: int
+) -> None:
+    """The last capture breaks off at an operator and is made again."""
+    runner = setting.runner(meaning.terms, rules)
+    machine, (first, end) = runner.machine, runner.machine.at.worlds
+    *others, last = [(index, mode) for index in setting.order for mode in setting.modes]
+    for index, mode in others:
+        runner.capture_one(index, mode)
+    world = machine.world(meaning.before)
+    machine.memory.put(first, world, OLD)
+    machine.drawn = DRAWN_BEFORE
+    before = (set(machine.pool.live), dict(machine.outside.live), dict(runner.captures))
+    story = [f"the last capture fails at operator {fails_at} ({setting.program.words(fails_at)})"]
+    try:
+        runner.capture_one(*last, fails_at=fails_at)
+    except CaptureFailed:
+        pass
+    else:
+        return  # the key was captured before: the program bakes no scalar, or there is one bucket
+    found = machine.memory.value[first:end]
+    for sink in machine.at.sinks:
+        found[sink - first] = machine.terms.poison
+    if found != world:
+        violation = blame_world(machine, world, found, OLD)
+        raise Violation("I20", violation.what, violation.op, story)
+    constants = set(machine.constants.values())  # the warm-up made them: caches stay
+    after = (set(machine.pool.live) - constants, dict(machine.outside.live), dict(runner.captures))
+    if after != (before[0] - constants, *before[1:]):
+        what = "memory that the failed capture took is still taken"
+        raise Violation("I20", what, story=story)
+    if machine.drawn != DRAWN_BEFORE:
+        raise Violation("I20", "the generator has moved", story=story)
+    runner.capture_one(*last)
+    if runner.captures != clean.captures:
+        what = "the capture made afterwards is not the one that is made without a failure"
+        raise Violation("I20", what, story=story)
