@@ -259,6 +259,12 @@ WRONG: dict[str, Wrong] = {
         "aten.fill_.Scalar", "item 0, event 0",
     ),
     # I12
+    "memory that a kernel may have written that nobody saw": wrong(
+        dropped(0, 1), "I4 not decided, I12 not decided", "aten.mm.default", "none accounts for"
+    ),
+    "an output that a kernel may have written that nobody saw": wrong(
+        dropped(4, 8), "I12 not decided, I14 not decided", "output 'out'"
+    ),
     "a kernel that nobody saw": wrong(nodes(0, 4), "I12 not decided", "segment", "item 0"),
     "a kernel that is not in the graph": wrong(nodes(0, 2), "I12 violated", "segment", "item 0"),
     "a stream that was not forked": wrong(

@@ -201,5 +201,5 @@ def _place(error: Exception) -> str:
 
 
 _OWN_FOLDERS = tuple(
-    str(Path(__file__).parent.parent / folder) for folder in ("backends", "graphs")
+    str(Path(__file__).parent.parent / folder) for folder in ("backends", "graphs", "observe")
 )

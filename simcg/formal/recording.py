@@ -143,6 +143,11 @@ class Segment(
     nodes: Size
     events: tuple[Event, ...] = ()
 
+    @property
+    def launched(self) -> int:
+        """Kernels that its operators account for."""
+        return sum(event.nodes for event in self.events if isinstance(event, Op))
+
 
 class Argument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """An argument of a break: a tensor, and whether the replay keeps its memory, or a value."""

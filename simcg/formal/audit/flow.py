@@ -53,6 +53,7 @@ class _Step:
 
     def launch(self, segment: Segment) -> None:
         """A graph."""
+        self.replay.unseen |= segment.nodes > segment.launched
         for spot, op in self._ops(segment.events):
             self._baked_addresses(op, spot)
             self._run(op, spot)
@@ -122,7 +123,9 @@ class _Step:
             replay.report("I5" if weak else "I4", "violated", (self.spot, item.function), trouble)
 
     def _never_given(self, item: Break, argument: Argument, region: Region) -> None:
-        unseen = any(not event.decided for event in item.events if isinstance(event, Op))
+        unseen = self.replay.unseen or any(
+            not event.decided for event in item.events if isinstance(event, Op)
+        )
         found = f"argument {argument.name} is not written in this replay, nor by the break"
         self.replay.report(
             "I5" if argument.held == "weak" else "I4", "not decided" if unseen else "violated",
@@ -237,6 +240,10 @@ class _Step:
         found = "it reads memory that nothing has written in this replay"
         if later is not None:
             found, (number, address) = "it reads memory that was overwritten since", later
+        elif replay.unseen:
+            verdict = "not decided"
+            found = "it reads memory that no operator has written in this replay; kernels that "
+            found += "none accounts for may have"
         elif base_name(op.name) in SELECTING:
             verdict = "not decided"
             found = "it may read memory that nothing has written in this replay"
@@ -278,7 +285,7 @@ def _check_output(replay: Replay) -> None:
     elif foreign and not replay.written(region):
         found = "the replay does not write its output"
         trouble = Trouble(found, expected, region, foreign[0][1], foreign[0][0])
-        replay.report("I14", "violated", place, trouble)
+        replay.report("I14", "not decided" if replay.unseen else "violated", place, trouble)
     elif foreign:
         trouble = Trouble("some of the output is not written", expected, region, foreign[0][1])
         replay.report("I14", "not decided", place, trouble)

@@ -61,7 +61,8 @@ class Replay:
     ``cases`` counts by invariant how often its premise occurred; ``memory`` and ``writes`` become
     the replay's footprint. ``uses``: what is used of memory from outside, by storage. ``alive``:
     storages of the pool that are allocated; ``first_write``: number of the first write to each;
-    ``returned``: storages of buffers that hold a break's result.
+    ``returned``: storages of buffers that hold a break's result. ``unseen``: kernels ran that no
+    operator accounts for.
     """
 
     recording: Recording
@@ -73,6 +74,7 @@ class Replay:
     uses: dict[int, list[Use]] = field(default_factory=dict)
     alive: set[int] = field(default_factory=set)
     first_write: dict[int, int] = field(default_factory=dict)
+    unseen: bool = False
     returned: set[int] = field(default_factory=set)
     _same: list[int] = field(default_factory=list)
 
