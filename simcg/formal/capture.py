@@ -74,7 +74,8 @@ class Lowering:
         if op.side and self.rules.forks:
             self.entries.append("fork")
         launch = self._launch(index, op, self._out(op))
-        self.entries.append(launch)
+        if not (self.captures and self.rules.escapes(op)):
+            self.entries.append(launch)
         self._wrote(index, launch.out)
         if op.side:
             self.unjoined |= touched
@@ -142,13 +143,16 @@ class Lowering:
         machine = self.machine
         if op.kind not in {"constant", "borrow"}:
             return -1
-        if op.kind == "constant" and index in machine.constants:
-            return machine.constants[index]
+        known = machine.constants.get(index, -1) if op.kind == "constant" else -1
+        if known >= 0 and not (self.captures and self.rules.remakes_constants):
+            return known
         blocks = machine.pool if op.kind == "constant" else machine.outside
         address = blocks.allocate(1)
         machine.make_weight(index, address)
         if op.kind == "constant":
             machine.constants[index] = address
+            if known >= 0:
+                self.dropped.append(known)
             if not self.rules.keeps_constants:
                 self.dropped.append(address)
         elif self.captures and self._keeps_outside(op):

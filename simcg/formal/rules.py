@@ -100,8 +100,10 @@ class Rules:
 
     Dispatch and key: ``choose``, ``scalars``. Static inputs: ``padding``, ``rewritten``,
     ``moves_static`` (rebuilt elsewhere before each replay), ``waits`` (inputs are rewritten after
-    the replay that reads them). Capture: ``refuses``, ``recorded``, ``hold``, ``bound``,
+    the replay that reads them). Capture: ``refuses``, ``recorded``, ``escapes`` (a kernel goes to
+    a stream that the capture does not see), ``hold``, ``bound``,
     ``last_use`` (after which a tensor's memory is free for others), ``keeps_constants``,
+    ``remakes_constants`` (each capture makes them anew, as a workspace that grows),
     ``keeps_outside``, ``copies_results``, ``nests`` (a break in a break is part of its call, and
     no item of its own), ``forks``,
     ``joins``, ``frees_unjoined``, ``warms_on_sink``, ``restores``, ``undoes_failure``,
@@ -118,10 +120,12 @@ class Rules:
     waits: bool = True
     refuses: Callable[..., bool] = refuses
     recorded: Callable[[tuple[Op, ...]], tuple[int, ...]] = in_order
+    escapes: Callable[[Op], bool] = never
     hold: Callable[[bool], Held] = hold
     bound: Callable[[Layout, Step], int] = bound
     last_use: Callable[[Program, int], int] = last_use
     keeps_constants: bool = True
+    remakes_constants: bool = False
     keeps_outside: bool = True
     copies_results: bool = True
     nests: bool = True

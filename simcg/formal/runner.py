@@ -22,10 +22,14 @@ EAGER_KEY: Key = ()
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a step returns: rows of the output buffer, until they are overwritten."""
+    """What a step returns: rows of the output buffer, until they are overwritten.
+
+    ``captured``: rows that the buffer was written with, padding included.
+    """
 
     base: int
     rows: int
+    captured: int
     key: Key
     epoch: int
     writer: int
@@ -83,11 +87,11 @@ class Runner:
         run = self._idle(bucket.num_tokens, slots)
         step = _capture_step(bucket.num_tokens, mode)
         scalars = self._scalars(step)
-        if self.rules.one_compile and self.captures:
-            scalars = next(iter(self.captures.values())).key[1:]
         key = (index, *scalars)
         if key in self.captures:
             return
+        if self.rules.one_compile and self.captures:
+            scalars = next(iter(self.captures))[1:]
         lowering = Lowering(
             machine, self.backend, self.rules, step, bucket.num_tokens, slots,
             dict(machine.at.statics), machine.pool, scalars, fails_at,
@@ -155,7 +159,7 @@ class Runner:
             self._replay(found, run, step)
         else:
             self.pending = (step, found, run)
-        return View(self.machine.at.out, step.tokens, key, self.epoch,
+        return View(self.machine.at.out, step.tokens, rows, key, self.epoch,
                     len(self.machine.program.ops) + 1)  # fmt: skip
 
     def finish(self) -> None:
@@ -175,7 +179,7 @@ class Runner:
 
     def read(self, view: View) -> list[int]:
         """The rows of a view; ``Violation`` when they are no longer those of its step."""
-        first, end = self.rules.output_rows(view.rows, view.rows)
+        first, end = self.rules.output_rows(view.rows, view.captured)
         memory, want = self.machine.memory, (view.writer, view.key, view.epoch)
         found = memory.tag[view.base + first : view.base + end]
         if any(tag != want for tag in found):
