@@ -14,7 +14,14 @@ from simcg.cost.kernels import Work
 from simcg.cost.step import StepCost
 from simcg.cost.table import ReplayModel
 from simcg.des.serving.clock import Captured, ServingClock, serving_clock
-from simcg.des.serving.lines import TICKS_PER_NS, lines_through, value_at
+from simcg.des.serving.lines import (
+    TICK_BITS,
+    TICKS_PER_NS,
+    Lines,
+    lines_of_rows,
+    lines_through,
+    value_at,
+)
 from simcg.hardware.catalog import load_profile
 from simcg.ladder import EAGER_INDEX, AdmissionRule, Ladder, dispatch
 from simcg.model.catalog import load_architecture
@@ -161,3 +168,47 @@ def test_lines_pass_their_points_within_the_tolerance() -> None:
             slack = tolerance * y + 1e-3  # slopes are rounded down to a tick
             assert abs(value_at(lines, x) / TICKS_PER_NS - y) <= slack
         assert len(lines.starts) <= len(xs) - 1
+
+
+def lines_of_one_row(xs: list[int], ns: list[int], tolerance: float) -> Lines:
+    """One row of points, one point after the other in plain Python."""
+    at, times = xs[:1], ns[:1]
+    for x, time in zip(xs, ns, strict=True):
+        if x > at[-1]:
+            at.append(x)
+            times.append(max(time, times[-1]))
+    kept = [0]
+    while kept[-1] < len(at) - 1:
+        begin = kept[-1]
+        slopes, end = (-1.0, float("inf")), begin + 1
+        for i in range(begin + 1, len(at)):
+            run, rise, room = at[i] - at[begin], times[i] - times[begin], tolerance * times[i]
+            if slopes[0] <= rise / run <= slopes[1]:
+                end = i
+            slopes = max(slopes[0], (rise - room) / run), min(slopes[1], (rise + room) / run)
+            if slopes[0] > slopes[1]:
+                break
+        kept.append(end)
+    pieces = [
+        (a, ((times[b] - times[a]) << TICK_BITS) // (at[b] - at[a])) for a, b in pairwise(kept)
+    ]
+    pieces = pieces or [(0, 0)]
+    bases = ((times[a] << TICK_BITS) - slope * at[a] for a, slope in pieces)
+    return Lines(tuple(at[a] for a, _ in pieces), tuple(bases), tuple(slope for _, slope in pieces))
+
+
+def test_many_rows_have_the_lines_of_each_alone() -> None:
+    """To the tick, with points that fall back, times that fall, and ticks beyond 64 bits."""
+    random = np.random.default_rng(10)
+    bent = 0
+    for _ in range(300):
+        shape = tuple(random.integers(1, 25, 2).tolist())
+        xs = np.cumsum(random.integers(int(random.choice([-9, 0, 1])), 50, shape), axis=1)
+        ns = np.cumsum(random.integers(-5, 90, shape), axis=1) + 200
+        scale = int(random.choice([1, 1 << 38]))
+        tolerance = float(random.choice([0.0, 0.001, 0.05, 0.2]))
+        found = lines_of_rows(xs, ns * scale, tolerance)
+        rows = zip(xs.tolist(), (ns * scale).tolist(), strict=True)
+        assert found == [lines_of_one_row(x, time, tolerance) for x, time in rows]
+        bent += sum(len(lines.starts) > 2 for lines in found)
+    assert bent > 1000

@@ -22,7 +22,7 @@ from simcg.cost.kernels import Work
 from simcg.cost.ragged import PARTS, effective_parts, growth, widths
 from simcg.cost.step import OpTimes, StepCost
 from simcg.cost.table import ReplayModel
-from simcg.des.serving.lines import TICK_BITS, Lines, lines_through, value_at
+from simcg.des.serving.lines import TICK_BITS, Lines, lines_of_rows, value_at
 from simcg.ladder import EAGER_INDEX, AdmissionRule, Ladder, dispatch
 from simcg.model.ops import ForwardPass
 from simcg.provenance import Provenance, weakest
@@ -326,24 +326,20 @@ def _parts(octaves: int, each: int) -> Floats:
 def _lines(xs: Ints, ns: Ints) -> tuple[Lines, ...]:
     """Lines for each row of points; index 0 stands for no rows.
 
-    Most rows of a large table are one line, so only their ends are handed on.
+    Most rows of a large table are one line between their ends.
     """
     risen = np.maximum.accumulate(ns, axis=1)
     furthest = np.argmax(xs, axis=1)
     at = np.arange(len(xs))
-    run = np.maximum(xs[at, furthest] - xs[:, 0], 1)
-    slope = (risen[at, furthest] - risen[:, 0]) / run
+    far, late = xs[at, furthest], risen[at, furthest]
+    slope = (late - risen[:, 0]) / np.maximum(far - xs[:, 0], 1)
     chord = risen[:, 0, None] + slope[:, None] * (xs - xs[:, :1])
     rises = np.diff(np.maximum.accumulate(xs, axis=1), axis=1, prepend=xs[:, :1]) > 0
-    straight = (~rises | (np.abs(chord - risen) <= TOLERANCE * risen)).all(axis=1).tolist()
-    out = [NOTHING]
-    rows = zip(xs.tolist(), ns.tolist(), furthest.tolist(), straight, strict=True)
-    for x, y, last, one_line in rows:
-        if one_line:
-            out.append(lines_through((x[0], x[last]), (y[0], max(y[: last + 1]))))
-        else:
-            out.append(lines_through(x, y, TOLERANCE))
-    return tuple(out)
+    one = (~rises | (np.abs(chord - risen) <= TOLERANCE * risen)).all(axis=1)
+    ends = np.stack([xs[:, 0], far], axis=1), np.stack([ns[:, 0], late], axis=1)
+    straight = iter(lines_of_rows(ends[0][one], ends[1][one]))
+    bent = iter(lines_of_rows(xs[~one], ns[~one], TOLERANCE))
+    return (NOTHING, *(next(straight if single else bent) for single in one.tolist()))
 
 
 NOTHING = Lines((0,), (0,), (0,))

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import NamedTuple
+
+import numpy as np
+
+from simcg.arrays import Bools, Ints
 
 TICK_BITS = 20
 TICKS_PER_NS = 1 << TICK_BITS
@@ -24,27 +27,39 @@ class Lines(NamedTuple):
 
 
 def lines_through(xs: Sequence[int], ns: Sequence[int], tolerance: float = 0.0) -> Lines:
-    """Lines through points of ascending ``xs`` and times ``ns``, beyond them the last slope.
+    """Lines through points of ascending ``xs`` and times ``ns``, as ``lines_of_rows`` has it."""
+    (lines,) = lines_of_rows(np.array([xs]), np.array([ns]), tolerance)
+    return lines
 
-    Points within ``tolerance`` (a share of their time) of a line between kept ones are dropped.
-    A time that falls is lifted to the one before, as a step with more to attend to is no shorter,
-    and a point whose ``x`` does not rise is left out.
+
+def lines_of_rows(xs: Ints, ns: Ints, tolerance: float = 0.0) -> list[Lines]:
+    """For each row of points ``xs`` with times ``ns`` its lines, beyond them the last slope.
+
+    ``xs``, ``ns`` [rows, points], both below 2**53. Points within ``tolerance`` (a share of their
+    time) of a line between kept ones are dropped. A time that falls is lifted to the one before,
+    as a step with more to attend to is no shorter, and a point whose ``x`` does not rise is left
+    out.
     """
-    at, times = [xs[0]], [ns[0]]
-    for x, value in zip(xs, ns, strict=True):
-        if x > at[-1]:
-            at.append(x)
-            times.append(max(value, times[-1]))
-    kept = _kept(at, times, tolerance)
-    if len(kept) == 1:  # the same everywhere
-        return Lines((at[0],), (times[0] << TICK_BITS,), (0,))
-    starts, bases, slopes = [], [], []
-    for a, b in pairwise(kept):
-        slope = ((times[b] - times[a]) << TICK_BITS) // (at[b] - at[a])
-        starts.append(at[a])
-        slopes.append(slope)
-        bases.append((times[a] << TICK_BITS) - slope * at[a])
-    return Lines(tuple(starts), tuple(bases), tuple(slopes))
+    at, times, count = _rising(xs, ns)
+    row, point = np.nonzero(_kept(at, times, count - 1, tolerance))
+    follows = row[1:] == row[:-1]
+    begin, end = (row[:-1][follows], point[:-1][follows]), (row[1:][follows], point[1:][follows])
+    starts, runs = at[begin].tolist(), (at[end] - at[begin]).tolist()
+    low, rises = times[begin].tolist(), (times[end] - times[begin]).tolist()
+    # plain integers from here on: ticks times x may pass 64 bits
+    slopes = [(rise << TICK_BITS) // run for rise, run in zip(rises, runs, strict=True)]
+    parts = zip(low, slopes, starts, strict=True)
+    bases = [(time << TICK_BITS) - slope * x for time, slope, x in parts]
+    out, done = [], 0
+    pieces = np.bincount(begin[0], minlength=len(at)).tolist()
+    for many, x, time in zip(pieces, at[:, 0].tolist(), times[:, 0].tolist(), strict=True):
+        piece = slice(done, done + many)
+        if many:
+            out.append(Lines(tuple(starts[piece]), tuple(bases[piece]), tuple(slopes[piece])))
+        else:  # the same everywhere
+            out.append(Lines((x,), (time << TICK_BITS,), (0,)))
+        done += many
+    return out
 
 
 def value_at(lines: Lines, x: int) -> int:
@@ -56,24 +71,42 @@ def value_at(lines: Lines, x: int) -> int:
     return bases[j] + slopes[j] * x
 
 
-def _kept(xs: Sequence[int], ns: Sequence[int], tolerance: float) -> list[int]:
-    """Indices of the points that lines must pass: greedily the longest lines.
+def _rising(xs: Ints, ns: Ints) -> tuple[Ints, Ints, Ints]:
+    """The points of each row whose ``x`` rises, in front, with times that do not fall; how many."""
+    rises = np.ones(xs.shape, dtype=np.bool_)
+    rises[:, 1:] = xs[:, 1:] > np.maximum.accumulate(xs, axis=1)[:, :-1]
+    times = np.maximum.accumulate(np.where(rises, ns, ns[:, :1]), axis=1)
+    order = np.argsort(~rises, axis=1, kind="stable")
+    in_front = (np.take_along_axis(one, order, axis=1) for one in (xs, times))
+    return (*in_front, rises.sum(axis=1))
+
+
+def _kept(xs: Ints, ns: Ints, last: Ints, tolerance: float) -> Bools:
+    """Which points lines must pass, up to the ``last`` of each row: greedily the longest lines.
 
     A line from a kept point may have any slope that passes all points since within tolerance; it
-    ends at the last point whose own slope is among them.
+    ends at the last point whose own slope is among them. All rows go on by a point at a time.
     """
-    kept, last = [0], len(xs) - 1
-    at = 0
-    while at < last:
-        least, most, end = -1.0, float("inf"), at + 1
-        for i in range(at + 1, last + 1):
-            run, rise, room = xs[i] - xs[at], ns[i] - ns[at], tolerance * ns[i]
-            slope = rise / run
-            if least <= slope <= most:
-                end = i
-            least, most = max(least, (rise - room) / run), min(most, (rise + room) / run)
-            if least > most:
-                break
-        kept.append(end)
-        at = end
+    kept = np.zeros(xs.shape, dtype=np.bool_)
+    kept[:, 0] = True
+    rows = np.flatnonzero(last > 0)
+    at = np.zeros(len(rows), dtype=np.int64)
+    i, end = at + 1, at + 1
+    least, most = np.full(len(rows), -1.0), np.full(len(rows), np.inf)
+    while len(rows):
+        time, run = ns[rows, i], xs[rows, i] - xs[rows, at]
+        rise, room = time - ns[rows, at], tolerance * time
+        slope = rise / run
+        end = np.where((least <= slope) & (slope <= most), i, end)
+        least = np.maximum(least, (rise - room) / run)
+        most = np.minimum(most, (rise + room) / run)
+        ends = (least > most) | (i == last[rows])
+        kept[rows[ends], end[ends]] = True
+        at = np.where(ends, end, at)
+        i = np.where(ends, end, i) + 1
+        end = np.where(ends, i, end)
+        least, most = np.where(ends, -1.0, least), np.where(ends, np.inf, most)
+        more = at < last[rows]
+        rows, at, i, end = rows[more], at[more], i[more], end[more]
+        least, most = least[more], most[more]
     return kept
