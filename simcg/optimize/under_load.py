@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
@@ -37,6 +38,9 @@ REPLICATIONS = 8
 """Runs of random arrivals to rank candidates on, and as many fresh ones to judge the first."""
 TIED = 0.01
 """Ladders that are worse by at most this share, and not significantly, are as good."""
+
+Servers = Callable[[Ladder], tuple[ServerConfig, ServingClock]]
+"""The server with that ladder; its clock takes a second, so none is made twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +115,15 @@ class Choice:
 
 def choose_under_load(question: Question, notify: Callable[[str], None] = lambda _: None) -> Choice:
     """Iterate, rank and judge. Raises ``InputError`` when no candidate keeps up with the load."""
-    path, proposed, cycle = iterated(question, notify)
+    servers = cache(question.server)
+    path, proposed, cycle = iterated(question, servers, notify)
     default = question.scenario.default_ladder
     named = {default: "default"}
     named |= {ladder: name for name, ladder in proposed.items() if ladder not in named}
     served = []
     for ladder, name in named.items():
         notify(f"serving with {name}, {len(ladder)} graphs")
-        served.append(_served(question, name, ladder))
+        served.append(_served(question, name, ladder, servers(ladder)))
     # under limits that it may break the default is what others are compared with, no candidate
     free = question.scenario.limits == Limits() or default in proposed.values()
     ranked = sorted((c for c in served[not free :] if c.overload is None),
@@ -130,8 +135,8 @@ def choose_under_load(question: Question, notify: Callable[[str], None] = lambda
     winner, judged = ranked[0], None
     if winner.ladder != default and served[0].overload is None:
         notify("judging the winner on fresh runs")
-        before, after = (_values(question, c.ladder, fresh=True) for c in (served[0], winner))
-        judged = paired(before, after)
+        pair = (servers(c.ladder) for c in (served[0], winner))
+        judged = paired(*(_values(question, server, fresh=True) for server in pair))
     tied = [c for c in ranked if _is_tied(winner, c)]
     chosen = winner
     if free and judged is not None and judged.high >= 0:
@@ -170,14 +175,14 @@ def simulated_steps(
 
 
 def iterated(
-    question: Question, notify: Callable[[str], None]
+    question: Question, servers: Servers, notify: Callable[[str], None]
 ) -> tuple[tuple[Ladder, ...], dict[str, Ladder], int]:
     """Ladders by round, the proposals of the last one by name, and the length of the cycle."""
     scenario = question.scenario
     path, proposed = [scenario.default_ladder], dict[str, Ladder]()
     for rounds in range(1, MOST_ROUNDS + 1):
         notify(f"round {rounds}: serving and solving")
-        config, clock = question.server(path[-1])
+        config, clock = servers(path[-1])
         steps = simulated_steps(config, clock, question.arrivals, question.seed)
         solved = solved_on(replace(scenario, traffic=steps, rate=1.0), Traffic(steps, steps, None))
         frontier, slots = solved.frontier, scenario.model.slots
@@ -206,26 +211,39 @@ def _counts(default: int, most: int) -> list[int]:
     return out
 
 
-def _served(question: Question, name: str, ladder: Ladder) -> Candidate:
-    config, clock = question.server(ladder)
+def _served(
+    question: Question, name: str, ladder: Ladder, server: tuple[ServerConfig, ServingClock]
+) -> Candidate:
+    config, clock = server
     seed = question.seed + 1
     first = simulate(config, question.arrivals, seed, clock=clock)
     over = overload(config, question.arrivals, first, seed=seed, clock=clock)
-    values = _values(question, ladder, fresh=False) if over is None else ()
+    values = _values(question, server, first) if over is None else ()
     return Candidate(name, ladder, values, over)
 
 
-def _values(question: Question, ladder: Ladder, *, fresh: bool) -> tuple[float, ...]:
-    """The objective run by run; of a replayed trace, part by part of half of its time."""
-    config, clock = question.server(ladder)
+def _values(
+    question: Question,
+    server: tuple[ServerConfig, ServingClock],
+    first: ServingResult | None = None,
+    *,
+    fresh: bool = False,
+) -> tuple[float, ...]:
+    """The objective run by run; of a replayed trace, part by part of half of its time.
+
+    ``first``: the first of the runs that rank, where it is known.
+    """
+    config, clock = server
     figure, arrivals = OBJECTIVES[question.objective], question.arrivals
     if isinstance(arrivals.process, Traced):
         result = simulate(config, arrivals, question.seed, clock=clock)
         parts = np.array_split(_ms(result), BATCHES)[fresh::2]
         return tuple(figure(part) for part in parts if len(part))
     begin = question.seed + 1 + (REPLICATIONS if fresh else 0)
-    seeds = range(begin, begin + REPLICATIONS)
-    return tuple(figure(_ms(simulate(config, arrivals, s, clock=clock))) for s in seeds)
+    known = [] if first is None else [first]
+    seeds = range(begin + len(known), begin + REPLICATIONS)
+    runs = (*known, *(simulate(config, arrivals, s, clock=clock) for s in seeds))
+    return tuple(figure(_ms(run)) for run in runs)
 
 
 def _ms(result: ServingResult) -> Floats:
