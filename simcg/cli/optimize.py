@@ -61,7 +61,7 @@ def command(plot: Path | None, explain: bool, as_json: bool, **options: Any) -> 
     Examples:
       simcg optimize --max-chunk 8192
       simcg optimize trace.csv --model gpt-oss-120b --hardware gb300 --tp 4 --plot ladder.png
-      simcg optimize --objective ttft-p99 --request-rate 6 --policy bucket-edge
+      simcg optimize --objective ttft-p99 --request-rate 6 --requests 1000 --max-chunk 2048
     """
     limits = Limits(
         max_buckets=options.pop("buckets"),
