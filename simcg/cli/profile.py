@@ -45,6 +45,7 @@ def show(name: str, as_json: bool) -> None:
                 "gpu": profile.gpu,
                 "host": profile.host,
                 "gaps": profile.gaps,
+                "burst": profile.burst,
                 "sections": [asdict(section) for section in found],
             }
         )

@@ -26,7 +26,9 @@ class Section:
 def sections(profile: HardwareProfile) -> list[Section]:
     """GPU and host figures by field, then curves by op, then grids by type of weights."""
     out = []
-    for name in ("gpu", "host", "gaps", "roofline", "memory", "startup"):
+    for name in ("gpu", "host", "gaps", "roofline", "memory", "startup", "burst"):
+        if getattr(profile, name) is None:
+            continue
         figures = list(_figures(getattr(profile, name)))
         known = Counter(figure.provenance for figure in figures)
         out.append(Section(name, len(figures), len(figures), dict(known), _sources(figures)))

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from simcg.cost.differences import Difference
 from simcg.hardware.contents import Section
-from simcg.hardware.profile import Figure, HardwareProfile
+from simcg.hardware.profile import Burst, Figure, HardwareProfile
 from simcg.provenance import ORDER
 from simcg.report.tables import Row, plain_table
 from simcg.report.units import count
@@ -52,12 +52,25 @@ def figures_table(profile: HardwareProfile) -> Table:
         ),
         ("gap in a stream", gaps.stream, 1e3, "us"),
         ("gap in a graph", gaps.node, 1e3, "us"),
+        *_burst_figures(profile.burst),
     ]
     rows = [
         (name, f"{figure.value / unit:,.4g} {of}".strip(), figure.provenance)
         for name, figure, unit, of in named
     ]
     return plain_table(("figure", "value", "provenance"), rows)
+
+
+def _burst_figures(burst: Burst | None) -> list[tuple[str, Figure, float, str]]:
+    """How fast compute-bound work runs after work that draws less power; nothing if unmeasured."""
+    if burst is None:
+        return []
+    return [
+        ("speed of a burst at first", burst.fresh, 1, "times the curves'"),
+        ("speed of a burst in the end", burst.settled, 1, "times the curves'"),
+        ("time constant of its fall", burst.fall_ns, 1e6, "ms"),
+        ("time constant of its rise", burst.rise_ns, 1e6, "ms"),
+    ]
 
 
 def differences_table(found: Sequence[Difference]) -> Table:
