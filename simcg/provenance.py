@@ -24,9 +24,9 @@ RELATIVE_ERROR: dict[Provenance, float] = {
 }
 """How far a cost that rests on such figures may be off, as a share of it.
 
-measured: full and breakable steps of three models on the H200 were off from op curves by 3.4 % in
-the median and 9.1 % at the 95th percentile, 68 % of them by less than 4.7 %, and all steps of one
-model by up to 3.9 % in common, so a common factor is put at 5 %.
+measured: full and breakable steps of three models on the H200 were off from op curves by 3.8 % in
+the median and 9.0 % at the 95th percentile, 68 % of them by less than 4.8 %, and all steps of one
+model by up to 4.8 % in common, so a common factor is put at 5 %.
 
 interpolated: with it the 6 % that sizes of dense products are off when they are held out, at twice
 the spacing (68 % of them; median of 31 tables). The others are assumed.

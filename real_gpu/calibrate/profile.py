@@ -82,7 +82,8 @@ def build_profile(raw: Raw, name: str) -> HardwareProfile:
     quick = " at three points a curve: not for predictions" if raw["quick"] else ""
     profile = HardwareProfile(
         name=name,
-        description=f"{environment['gpu']}, measured with torch {environment['torch']}{quick}",
+        description=f"{environment['gpu']}, measured with torch {environment['torch']}{quick}; "
+        "attention is torch's varlen kernel, which does not split keys as engines do",
         environment=environment,
         gpu=gpu,
         host=_host(sections),
@@ -160,16 +161,23 @@ def _over(values: Iterable[float], source: str) -> Figure:
 
 
 class Layers:
-    """What one more layer costs, from runs of thin decoders of two depths."""
+    """What one more layer costs, from runs of thin decoders of two depths.
+
+    Of runs of one depth the shortest counts: whatever else a host does only lengthens its times.
+    """
 
     def __init__(self, rows: Sequence[Raw], backend: str) -> None:
-        self._rows = [row for row in rows if row["backend"] == backend][-2:]
+        self._rows = [row for row in rows if row["backend"] == backend]
+        self._depths = sorted({int(row["layers"]) for row in self._rows})
 
     def each(self, name: str) -> float:
         """The difference of a figure per layer; of (median, spread) the median's."""
-        shallow, deep = (self._number(row[name]) for row in self._rows)
-        more = int(self._rows[1]["layers"]) - int(self._rows[0]["layers"])
+        shallow, deep = (self._least(name, depth) for depth in self._depths)
+        more = self._depths[1] - self._depths[0]
         return (deep - shallow) / more
+
+    def _least(self, name: str, depth: int) -> float:
+        return min(self._number(row[name]) for row in self._rows if row["layers"] == depth)
 
     @staticmethod
     def _number(value: Any) -> float:
@@ -377,7 +385,7 @@ def _decode_attention(key: CurveKey, section: Raw) -> Curve:
     return Curve(
         key=key, x=requests, y=keys, ns=tuple(section["ns"]),
         spread_ns=tuple(section["spread_ns"]), provenance="measured",
-        source="torch's varlen attention of one token a request, in a graph",
+        source="torch's varlen attention of one token a request, which splits no keys, in a graph",
     )  # fmt: skip
 
 

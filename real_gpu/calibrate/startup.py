@@ -113,7 +113,7 @@ def backends(arch: Architecture, device: GraphDevice, depths: Sequence[int]) -> 
 def compiled(
     arch: Architecture, device: GraphDevice, compiler: CompilerName, depths: Sequence[int]
 ) -> list[Row]:
-    """tc_piecewise of several depths: the first pays for imports, the last two tell a layer's cost.
+    """tc_piecewise of several depths: the first run pays for imports, later ones do not.
 
     Inductor starts from an empty cache each time. ``compiled_ns``: host time of the compiled
     pieces and the breaks, without graphs.

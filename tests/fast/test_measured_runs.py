@@ -1,4 +1,6 @@
-"""The committed runs of an H200 held against its built-in profile; nothing is fitted to them.
+"""The committed runs of an H200 held against the built-in profile; nothing is fitted to them.
+
+They are of another session than the profile; ``tests/slow/test_served_run.py`` has its own.
 
 Every bound is the figure that was found, rounded up, and each must be tight: a better profile or
 other runs have to state theirs. ``simcg validate benchmarks/runs/h200-*.jsonl`` prints all of it.
@@ -18,7 +20,7 @@ from real_gpu.calibrate.profile import build_profile
 from simcg.hardware.catalog import load_profile
 from simcg.runs.limits import FEWEST_STEPS, GAIN_ERROR, REPLAYS
 from simcg.runs.read import join, read_runs
-from simcg.runs.schema import EqualityCell, MemoryCell, PeerCell, StepCell
+from simcg.runs.schema import CaptureCell, EqualityCell, MemoryCell, PeerCell, StepCell
 from simcg.runs.validation import Validation, validate
 from tests.studies import run_cli
 
@@ -30,25 +32,25 @@ TIMED, OTHER, UNSEEN, ALL = "timed rows", "other rows", "unseen model", "all"
 PIECES = "tc_piecewise (eager)"
 ERRORS = {
     ("step", "full", TIMED): (3, 7),
-    ("step", "full", OTHER): (2, 8),
-    ("step", "full", UNSEEN): (4, 13),
-    ("step", "breakable", TIMED): (3, 6),
-    ("step", "breakable", OTHER): (4, 8),
+    ("step", "full", OTHER): (3, 7),
+    ("step", "full", UNSEEN): (5, 13),
+    ("step", "breakable", TIMED): (2, 7),
+    ("step", "breakable", OTHER): (3, 7),
     ("step", "breakable", UNSEEN): (5, 13),
-    ("step", PIECES, TIMED): (4, 12),
-    ("step", PIECES, OTHER): (7, 19),
-    ("step", PIECES, UNSEEN): (4, 10),
-    ("step", "eager", TIMED): (4, 14),
-    ("step", "eager", OTHER): (5, 14),
-    ("step", "eager", UNSEEN): (6, 22),
+    ("step", PIECES, TIMED): (3, 7),
+    ("step", PIECES, OTHER): (2, 6),
+    ("step", PIECES, UNSEEN): (6, 14),
+    ("step", "eager", TIMED): (4, 9),
+    ("step", "eager", OTHER): (4, 8),
+    ("step", "eager", UNSEEN): (6, 24),
     ("trace step", "breakable", TIMED): (3, 6),
-    ("trace step", "breakable", OTHER): (3, 6),
+    ("trace step", "breakable", OTHER): (4, 6),
     ("trace step", "eager", TIMED): (2, 5),
-    ("trace step", "eager", OTHER): (4, 11),
-    ("capture", "full", ALL): (6, 18),
-    ("capture", "breakable", ALL): (15, 28),
-    ("capture", PIECES, ALL): (21, 48),
-    ("compile", PIECES, ALL): (28, 35),
+    ("trace step", "eager", OTHER): (3, 10),
+    ("capture", "full", ALL): (5, 16),
+    ("capture", "breakable", ALL): (11, 47),
+    ("capture", PIECES, ALL): (10, 41),
+    ("compile", PIECES, ALL): (23, 36),
     ("graph pool", "full", ALL): (0, 0),
     ("graph pool", "breakable", ALL): (0, 0),
     ("graph pool", PIECES, ALL): (0, 1),
@@ -63,9 +65,8 @@ ERRORS = {
 
 MISSED = {
     f"step, full, {TIMED}", f"step, full, {UNSEEN}",
-    f"step, breakable, {TIMED}", f"step, breakable, {OTHER}", f"step, breakable, {UNSEEN}",
-    f"step, {PIECES}, {TIMED}", f"step, {PIECES}, {OTHER}",
-    f"step, eager, {UNSEEN}",
+    f"step, breakable, {TIMED}", f"step, breakable, {UNSEEN}",
+    f"step, {PIECES}, {UNSEEN}", f"step, eager, {UNSEEN}",
     "capture, full", "capture, breakable", f"capture, {PIECES}",
     "graph memory, breakable", f"graph memory, {PIECES}",
     "pool over eager peak, qwen3-30b-a3b full", "pool over eager peak, qwen3-30b-a3b breakable",
@@ -106,19 +107,36 @@ def test_predictions_are_off_by_what_was_found(key: tuple[str, str, str]) -> Non
 
 
 def test_replays_over_all_models() -> None:
-    """Full and breakable steps of three models: within 3.4 % in the median, 9.1 % at p95.
+    """Full and breakable steps of three models: within 3.8 % in the median, 9.0 % at p95.
 
-    One sigma is 4.7 %, and the median error of a model, a factor common to its steps, is at most
-    3.9 %: what ``simcg.provenance`` puts at 5 % for measured costs.
+    One sigma is 4.8 %, and the median error of a model, a factor common to its steps, is at most
+    4.8 %: what ``simcg.provenance`` puts at 5 % for measured costs.
     """
     cells = [c for c in result().comparison.cells if c.kind == "step" and c.backend in REPLAYS]
     median, sigma, p95 = np.percentile(np.abs([c.error for c in cells]), (50, 68, 95))
     assert len(cells) == 108
-    assert (median < 0.034, sigma < 0.047, p95 < 0.091) == (True, True, True)
+    assert (median < 0.038, sigma < 0.048, p95 < 0.09) == (True, True, True)
     models = {c.model for c in cells}
     common = [np.median([c.error for c in cells if c.model == model]) for model in models]
     assert len(common) == 3
-    assert max(map(abs, common)) < 0.039
+    assert max(map(abs, common)) < 0.048
+
+
+def test_the_captures_that_are_missed_were_disturbed() -> None:
+    """Breakable: 37 segments of Qwen3-8B took longer than 65 of Qwen3-32B on the same host; those
+    of the other two models are met within 5 % in the median.
+    """
+    cells = [c for c in join(result().runs, CaptureCell) if c.backend == "breakable"]
+    of = {m: [c for c in cells if c.model == m] for m in ("qwen3-8b", "Qwen3-32B")}
+    assert [cell.segments for cell in of["qwen3-8b"]] == [37] * 13
+    assert [cell.segments for cell in of["Qwen3-32B"]] == [65] * 13
+    small, large = (float(np.median([c.capture_ns for c in one])) for one in of.values())
+    assert small > 1.1 * large
+    found = [
+        c for c in result().comparison.cells if (c.kind, c.backend) == ("capture", "breakable")
+    ]
+    for model in ("Qwen3-32B", "qwen3-30b-a3b"):
+        assert np.median([abs(c.error) for c in found if c.model == model]) < 0.05
 
 
 def test_no_rival_ladder_is_better_and_gains_are_as_predicted() -> None:

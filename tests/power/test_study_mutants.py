@@ -235,8 +235,8 @@ def the_gain_is_that_of_the_scores(result: Study) -> str | None:
     if np.any(base != better) and gain.shape <= 0:
         return "no model error"
     width, expected = gain.traffic[1] - gain.traffic[0], _traffic_width(result)
-    # below a hundredth of a point a few rare steps decide, and other draws give other widths
-    return None if width == pytest.approx(expected, rel=0.25, abs=1e-4) else "another width"
+    # within a few hundredths of a point a few rare steps decide: other draws give other widths
+    return None if width == pytest.approx(expected, rel=0.25, abs=2e-4) else "another width"
 
 
 def _traffic_width(result: Study) -> float:
