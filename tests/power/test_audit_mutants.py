@@ -147,10 +147,16 @@ MUTANTS = {
         "    if region is None:\n        return\n    if False:\n",
     ),
     # order
+    "what nobody saw has written nothing": (
+        "flow", "self.replay.unseen |= segment.nodes > segment.launched", "pass"
+    ),
+    "an output that nobody saw written is wrong": (
+        "flow", '"not decided" if replay.unseen else "violated", place', '"violated", place'
+    ),
     "unseen kernels are fine": ("order", "if segment.nodes > launched:", "if False:"),
     "missing kernels are fine": ("order", "elif segment.nodes < launched:", "elif False:"),
     "an operator is one kernel": (
-        "order", "sum(event.nodes for event", "sum(1 for event"
+        "order", "launched = segment.launched", "launched = len(segment.events)"
     ),
     "any stream is in the graph": ("order", "if op.stream != MAIN and not forked:", "if False:"),
     "a stream outside the graph is undecided": ("order", "seen = op.nodes > 0", "seen = True"),
