@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -209,19 +210,22 @@ LADDERS_OF_ENGINES = {
 }
 
 
-@pytest.mark.parametrize("name", model_names())
-def test_the_ceilings_pool_is_the_whole_ladders_within_two_small_segments(name: str) -> None:
+@pytest.mark.parametrize(("name", "deep"), [*zip(model_names(), cycle(LADDERS_OF_ENGINES))])
+def test_the_ceilings_pool_is_the_whole_ladders_within_two_small_segments(
+    name: str, deep: str
+) -> None:
     """What ``ladder_memory`` plays, the largest bucket of a few layers, is at most 4 MiB below what
     all buckets and layers take, over engines' default ladders; 1.2 % at most of SGLang's.
+
+    All layers are played on one ladder a model, in turn, and take what the few take.
     """
     forward = forward_pass(architecture_named(name))
+    model = model_of(forward)
     for engine, sizes in LADDERS_OF_ENGINES.items():
-        model = model_of(forward)
-        whole, few = (
-            captured(each, model.backend, sizes, 1, AS_ENGINES).usage.reserved
-            for each in (forward, shortened(forward))
-        )
-        assert whole == few
+        whole = captured(shortened(forward), model.backend, sizes, 1, AS_ENGINES).usage.reserved
+        if engine == deep:
+            every_layer = captured(forward, model.backend, sizes, 1, AS_ENGINES)
+            assert every_layer.usage.reserved == whole
         ours = ladder_memory(sizes, 0, 1, model).reserved
         assert 0 <= whole - ours <= 2 * SMALL_SEGMENT, engine
         assert engine == "vllm" or whole - ours <= 0.012 * whole

@@ -27,6 +27,9 @@ PLACE = 4
 """The size that the reference prices."""
 
 
+PAIRS = [(name, profile) for name in model_names() for profile in profile_names()]
+
+
 def ranks(arch: Architecture) -> list[int]:
     """The tensor-parallel sizes that divide the model."""
     found = []
@@ -39,15 +42,40 @@ def ranks(arch: Architecture) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("profile_name", profile_names())
-@pytest.mark.parametrize("name", model_names())
+def all_variants(name: str) -> list[tuple[int, Dtype | None]]:
+    """Every rank count and dtype of a model."""
+    return [(tp, dtype) for dtype in DTYPES for tp in ranks(architecture_named(name))]
+
+
+def variants(name: str, profile_name: str) -> list[tuple[int, Dtype | None]]:
+    """The two that are priced on a profile: the next two with each profile, later by model."""
+    every = all_variants(name)
+    first = 2 * profile_names().index(profile_name) + model_names().index(name)
+    return [every[(first + more) % len(every)] for more in range(2)]
+
+
+def test_variants_cover_what_they_are_drawn_from() -> None:
+    """Each model with every rank count and dtype; each profile with each of either."""
+    for name in model_names():
+        met = {one for profile in profile_names() for one in variants(name, profile)}
+        assert met == set(all_variants(name))
+    for profile in profile_names():
+        met = {one for name in model_names() for one in variants(name, profile)}
+        assert {dtype for _, dtype in met} == set(DTYPES)
+        assert {tp for tp, _ in met} == {1, 2, 4, 8}
+
+
+@pytest.mark.parametrize(("name", "profile_name"), PAIRS)
 def test_every_step_has_a_sensible_price(name: str, profile_name: str) -> None:
-    """Positive, below an hour, no less than host and GPU, as the reference has it."""
+    """Positive, below an hour, no less than host and GPU, as the reference has it.
+
+    Every model on every profile under every backend, on two of its ranks and dtypes.
+    """
     arch, profile = architecture_named(name), load_profile(profile_name)
     gaps = profile.gaps
     at_rows = np.interp(SIZES[PLACE], gaps.node_rows, [f.value for f in gaps.node_at])
     wider = round(float(at_rows)) - round(gaps.node.value)
-    for tp, dtype in ((t, d) for t in ranks(arch) for d in DTYPES):
+    for tp, dtype in variants(name, profile_name):
         forward = forward_pass(arch, tp=tp, dtype=dtype)
         op_times = OpTimes(profile, one_request(SIZES))
         assumed = any(op_times.of(op).provenance == "assumed" for op in forward.numbered[0])

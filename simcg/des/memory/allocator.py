@@ -197,9 +197,11 @@ class Allocator:
         self.of_pool(segment.pool).reserved += nbytes
 
     def _count(self, block: Block, allocated: int = 0, split: int = 0) -> None:
-        for usage in (self.usage, self._pools[block.segment.pool]):
-            usage.allocated += allocated
-            usage.inactive_split += split
+        every, own = self.usage, self._pools[block.segment.pool]
+        every.allocated += allocated
+        own.allocated += allocated
+        every.inactive_split += split
+        own.inactive_split += split
 
 
 def rounded(nbytes: int) -> int:

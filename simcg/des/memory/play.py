@@ -54,13 +54,16 @@ def play(trace: Trace, allocator: Allocator | None = None) -> Played:
     placements: list[Placement] = []
     log: list[tuple[Segment, bool, int]] = []
     rows: list[tuple[int, ...]] = []
-    both = (memory.usage, memory.of_pool(GRAPHS))
+    every, own = memory.usage, memory.of_pool(GRAPHS)
     for index, event in enumerate(trace.events):
         seen = len(memory.segments)
         _apply(event, memory, placements)
         if len(memory.segments) > seen:
             log += [(segment, came, index) for segment, came in memory.segments[seen:]]
-        rows.append(tuple(n for u in both for n in (u.reserved, u.allocated, u.inactive_split)))
+        rows.append(
+            (every.reserved, every.allocated, every.inactive_split,
+             own.reserved, own.allocated, own.inactive_split)
+        )  # fmt: skip
     table = np.array(rows, dtype=np.int64).reshape(-1, 6)
     return Played(
         tuple(placements), _lives(log), Columns(*table[:, :3].T), Columns(*table[:, 3:].T)
