@@ -173,7 +173,7 @@ def single_steps(scope: Scope, program: Program) -> list[Step]:
 def _single_steps(scope: Scope, looks_back: bool, modal: bool) -> list[Step]:
     modes = (0, 1) if modal else (0,)
     found = []
-    for queries in _splits(scope.tokens, scope.sequences):
+    for queries in _splits(scope):
         contexts = [_contexts(scope, query) if looks_back else (0,) for query in queries]
         for before in product(*contexts):
             for first in range(0, -2, -1) if looks_back and scope.sequences > 1 else (0,):
@@ -190,9 +190,9 @@ def _contexts(scope: Scope, query: int) -> tuple[int, ...]:
     return tuple(sorted({0, every[-1]})) if scope.ends else tuple(every)
 
 
-def _splits(tokens: int, parts: int) -> Iterator[tuple[int, ...]]:
-    """Every list of one to ``parts`` positive numbers whose sum is at most ``tokens``."""
-    for count in range(1, parts + 1):
-        for queries in product(range(1, tokens + 1), repeat=count):
-            if sum(queries) <= tokens:
+def _splits(scope: Scope) -> Iterator[tuple[int, ...]]:
+    """Every list of tokens by request."""
+    for count in range(1, scope.sequences + 1):
+        for queries in product(range(1, min(scope.tokens, scope.length) + 1), repeat=count):
+            if sum(queries) <= scope.tokens:
                 yield queries

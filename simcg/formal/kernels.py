@@ -37,7 +37,7 @@ def scatter(machine: Machine, launch: Launch, run: Run) -> None:
     cells = machine.layout.sink + 1
     slots = machine.static("slots", launch.rows, run)
     f = machine.terms.applied(launch.kind, launch.op)
-    base, tag = machine.at.caches[launch.op], run.tag(launch.op + 1)
+    base, tag = machine.at.caches[launch.op], run.tags[launch.op + 1]
     value, tags = machine.memory.value, machine.memory.tag
     for row, (slot, a) in enumerate(zip(slots, machine.rows(launch, 0, run), strict=True)):
         cell = base + slot % cells
@@ -98,7 +98,7 @@ def state(machine: Machine, launch: Launch, run: Run) -> None:
         for a in x[first:end]:
             past = make("state", op, past, a)
             along.append(past)
-        value[base + row], tags[base + row] = past, run.tag(op + 1)
+        value[base + row], tags[base + row] = past, run.tags[op + 1]
         machine.write_at(launch, first, along, run)
 
 

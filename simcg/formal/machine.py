@@ -18,14 +18,30 @@ HOST = 0
 """The writer of tensor 0: the host, into the static input ``ids``."""
 
 
+class Tags(dict[int | str, Tag]):
+    """What cells carry that an operator (1 + its number) or the host (a name) wrote in a run."""
+
+    def __init__(self, key: Key, epoch: int) -> None:
+        super().__init__()
+        self.key, self.epoch = key, epoch
+
+    def __missing__(self, writer: int | str) -> Tag:
+        if writer == HOST:
+            tag = self["ids"]
+        else:
+            tag = (
+                (writer, self.epoch) if isinstance(writer, str) else (writer, self.key, self.epoch)
+            )
+        self[writer] = tag
+        return tag
+
+
 @dataclass(slots=True)
 class Run:
     """One replay or eager run of a step: n, m, the launch-time length, and where inputs lie.
 
     ``agreed``: the rows of collectives in breaks: the most tokens that any rank has.
-
-    ``tags``: those made so far, by writer or name of a static input; runs of one key and epoch
-    may share them.
+    ``tags``: may be shared by runs of one key and epoch.
     """
 
     key: Key
@@ -35,21 +51,12 @@ class Run:
     longest: int
     statics: Mapping[str, int]
     agreed: int
+    tags: Tags
     breaking: bool = False
-    tags: dict[int | str, Tag] = field(default_factory=dict)
 
     def tag(self, writer: int | str) -> Tag:
         """What cells of that writer carry in this run; always the same object."""
-        found = self.tags.get(writer)
-        if found is None:
-            if writer == HOST:
-                found = self.tag("ids")
-            elif isinstance(writer, str):
-                found = (writer, self.epoch)
-            else:
-                found = (writer, self.key, self.epoch)
-            self.tags[writer] = found
-        return found
+        return self.tags[writer]
 
 
 @dataclass(slots=True)
@@ -81,7 +88,7 @@ class Machine:
     def rows(self, launch: Launch, which: int, run: Run) -> list[int]:
         """An input's rows; those of real tokens must be what the program means there."""
         base = launch.inputs[which]
-        want = run.tag(launch.expects[which])
+        want = run.tags[launch.expects[which]]
         found = self.memory.tag[base : base + run.tokens]
         if found.count(want) != run.tokens:
             raise self._stale(launch, which, run, want, found)
@@ -102,7 +109,7 @@ class Machine:
 
     def static(self, name: str, count: int, run: Run) -> list[int]:
         """The first cells of a static input; all must have been written for this step."""
-        base, want = run.statics[name], run.tag(name)
+        base, want = run.statics[name], run.tags[name]
         found = self.memory.tag[base : base + count]
         if found.count(want) != count:
             bad = next(i for i, tag in enumerate(found) if tag != want)
@@ -122,11 +129,11 @@ class Machine:
 
     def write(self, launch: Launch, values: list[int], run: Run) -> None:
         """The result of the whole launch."""
-        self.memory.put(launch.out, values, run.tag(launch.op + 1))
+        self.memory.put(launch.out, values, run.tags[launch.op + 1])
 
     def write_at(self, launch: Launch, first: int, values: list[int], run: Run) -> None:
         """Rows of the result from ``first`` on."""
-        self.memory.put(launch.out + first, values, run.tag(launch.op + 1))
+        self.memory.put(launch.out + first, values, run.tags[launch.op + 1])
 
     def world(self, world: World) -> list[int]:
         """All caches, then all states, as they lie in memory when the reference has this world.

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from simcg.backend import EAGER, CaptureBackend
 from simcg.formal.capture import Lowering, capture
 from simcg.formal.launch import Break, Capture, Key, Launch, Segment
-from simcg.formal.machine import Machine, Run
-from simcg.formal.memory import STATICS, Range, Tag
+from simcg.formal.machine import Machine, Run, Tags
+from simcg.formal.memory import STATICS, Range
 from simcg.formal.rules import Rules, Shape
 from simcg.formal.statics import Images
 from simcg.formal.step import Request, Step
@@ -67,7 +67,7 @@ class Runner:
     choices: dict[tuple[int, int, int], Capture | None] = field(default_factory=dict)
     live: dict[tuple[int, Key, Step, int, int], Launch] = field(default_factory=dict)
     plans: dict[tuple[int, int, int], EagerPlan] = field(default_factory=dict)
-    tags: dict[Key, tuple[int, dict[int | str, Tag]]] = field(default_factory=dict)
+    tags: dict[Key, Tags] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.images = Images(self.machine.terms, self.machine.layout, self.rules)
@@ -150,7 +150,7 @@ class Runner:
         rows, slots = (found.rows, found.slots) if found else (tokens, len(step.requests))
         key = found.key if found else EAGER_KEY
         run = Run(key, self.epoch, step.tokens, len(step.requests), step.longest, statics,
-                  tokens, tags=self._tags(key))  # fmt: skip
+                  tokens, self._tags(key))  # fmt: skip
         self._write_statics(step, rows, slots, run)
         self.finish()
         if found is None:
@@ -169,12 +169,11 @@ class Runner:
             self.pending = None
             self._replay(capture, run, step)
 
-    def _tags(self, key: Key) -> dict[int | str, Tag]:
+    def _tags(self, key: Key) -> Tags:
         """The tags that runs of this key in this epoch share."""
-        epoch, tags = self.tags.get(key, (CAPTURE_EPOCH, {}))
-        if epoch != self.epoch:
-            tags = {}
-            self.tags[key] = (self.epoch, tags)
+        tags = self.tags.get(key)
+        if tags is None or tags.epoch != self.epoch:
+            tags = self.tags[key] = Tags(key, self.epoch)
         return tags
 
     def read(self, view: View) -> list[int]:
@@ -225,7 +224,7 @@ class Runner:
         if item.result >= 0:
             if not item.rebinds:
                 values = machine.memory.value[scratch : scratch + n]
-                machine.memory.put(item.result, values, run.tag(launch.op + 1))
+                machine.memory.put(item.result, values, run.tags[launch.op + 1])
             machine.outside.free(scratch)
 
     def _run_eager(self, run: Run, step: Step, rows: int, slots: int) -> None:
@@ -262,7 +261,8 @@ class Runner:
     def _idle(self, rows: int, slots: int) -> Run:
         """Static inputs of a step without tokens, for warm-ups: every row goes to the sink."""
         machine = self.machine
-        run = Run(EAGER_KEY, CAPTURE_EPOCH, 0, 0, 0, machine.at.statics, 0)
+        run = Run(EAGER_KEY, CAPTURE_EPOCH, 0, 0, 0, machine.at.statics, 0,
+                  Tags(EAGER_KEY, CAPTURE_EPOCH))  # fmt: skip
         fills = {"slots": machine.layout.sink, "rows": machine.layout.rows}
         if not self.rules.warms_on_sink:
             run.tokens, run.requests, run.longest = rows, 1, rows
@@ -291,7 +291,7 @@ class Runner:
         for name, values in self.images.of(step, rows, slots):
             base, cells = run.statics[name], len(values)
             value[base : base + cells] = values
-            tags[base : base + cells] = [run.tag(name)] * cells
+            tags[base : base + cells] = [run.tags[name]] * cells
 
 
 def _capture_step(rows: int, mode: int) -> Step:
