@@ -19,7 +19,8 @@ class Case:
 
     ``returns``: breaks return their result, instead of writing into an argument. ``in_pool``: the
     forward returns its last tensor, instead of a copy in the runner's buffer. ``seed``: of the
-    generator and of the poison.
+    generator and of the poison. ``fails``: the capture of that place in the order breaks off at
+    that operator, once.
     """
 
     setting: Setting
@@ -27,6 +28,7 @@ class Case:
     returns: bool = False
     in_pool: bool = False
     seed: int = 0
+    fails: tuple[int, int] | None = None
 
 
 def to_json(case: Case) -> dict[str, Any]:
@@ -49,6 +51,7 @@ def to_json(case: Case) -> dict[str, Any]:
         "returns": case.returns,
         "in_pool": case.in_pool,
         "seed": case.seed,
+        "fails": None if case.fails is None else list(case.fails),
     }
 
 
@@ -80,4 +83,5 @@ def from_json(data: dict[str, Any]) -> Case:
         returns=data["returns"],
         in_pool=data["in_pool"],
         seed=data["seed"],
+        fails=None if data["fails"] is None else (data["fails"][0], data["fails"][1]),
     )

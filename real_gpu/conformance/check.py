@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NoReturn
 
 import torch
@@ -16,6 +17,7 @@ from real_gpu.conformance.kernels import NAN
 from real_gpu.conformance.poison import Poison
 from real_gpu.conformance.report import Report
 from real_gpu.graphs.device import CaptureError, GraphDevice
+from simcg.formal.capture import CaptureFailed
 from simcg.formal.launch import Key
 from simcg.formal.program import ONLY_AS_BREAK
 from simcg.formal.reference import EMPTY, World, run
@@ -92,8 +94,12 @@ class _Comparison:
         setting = self._case.setting
         if not setting.backend.captures:
             return ""
+        broken, op = self._case.fails or (-1, -1)
         try:
-            self._model.capture_all(setting.order, setting.modes)
+            for place, index in enumerate(setting.order):
+                for mode in setting.modes:
+                    with suppress(CaptureFailed):
+                        self._model.capture_one(index, mode, op if place == broken else -1)
         except Refused as refused:
             self._model.captures.clear()
             return str(refused)

@@ -12,6 +12,7 @@ import torch
 from real_gpu.backends.breaks import eager_on_graph
 from real_gpu.conformance import kernels
 from real_gpu.conformance.kernels import Launch, Model, Views
+from real_gpu.graphs.device import GraphDevice
 from simcg.formal.program import IN_PLACE, Program
 
 KERNELS: dict[str, Callable[..., torch.Tensor]] = {
@@ -146,16 +147,24 @@ def returned(k: int, x: torch.Tensor, y: torch.Tensor, extra: torch.Tensor | Non
     return out
 
 
+class BrokenOffError(RuntimeError):
+    """Injected into a capture."""
+
+
 class Forward:
-    """Runs a program's operators over views. ``side``: a second stream, where there is one."""
+    """Runs a program's operators over views. ``side``: a second stream, where there is one.
+
+    ``fails_at``: the operator at which a recording of it breaks off, -1 for none.
+    """
 
     def __init__(
-        self, model: Model, program: Program, side: torch.cuda.Stream | None, *, returns: bool,
-        in_pool: bool,
+        self, model: Model, program: Program, device: GraphDevice,
+        side: torch.cuda.Stream | None, *, returns: bool, in_pool: bool,
     ) -> None:  # fmt: skip
         self.items, self._output = items_of(program), program.output
-        self._model, self._side = model, side
+        self._model, self._device, self._side = model, device, side
         self._returns, self._in_pool = returns, in_pool
+        self.fails_at = -1
 
     def run(self, views: Views, launch: Launch, extra: Extra) -> torch.Tensor:
         """The rows of the output: in the runner's buffer, or where they were made."""
@@ -163,6 +172,8 @@ class Forward:
         unjoined: set[int] = set()
         waiting: list[torch.Tensor] = []  # memory of the second stream until it is joined
         for item in self.items:
+            if item.k == self.fails_at and self._device.recording:
+                raise BrokenOffError
             touched = {*item.inputs, item.target} - {0}
             side = item.side and self._side is not None
             if not side and touched & unjoined:

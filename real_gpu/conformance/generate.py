@@ -27,7 +27,7 @@ OFTEN: tuple[Kind, ...] = (*KINDS, "scatter", "attend", "attend")
 """What programs are made of: attention needs a cache that was written before it."""
 UNMARKED = 0.03
 """Share of the operators that only breaks can run, without a mark: captures must refuse them."""
-RARE = 0.12
+RARE = 0.15
 """How often a program without breaks keeps one of these: then it is refused as a whole."""
 
 
@@ -39,6 +39,8 @@ def case_of(seed: int, backend: str) -> Case:
     order = list(range(len(ladder)))
     rng.shuffle(order)
     modes = (0, 1) if any(op.kind == "launch" for op in program.ops) else (0,)
+    breaks_off = kind.captures and not kind.compiles and rng.random() < 0.1
+    fails = (rng.randrange(len(order)), rng.randrange(len(program.ops))) if breaks_off else None
     setting = Setting(program, kind, ladder, tuple(order), ROOM, rule_of(rng), modes)
     return Case(
         setting,
@@ -46,6 +48,7 @@ def case_of(seed: int, backend: str) -> Case:
         returns=rng.random() < 0.5,
         in_pool=rng.random() < 0.3,
         seed=seed,
+        fails=fails,
     )
 
 
@@ -109,22 +112,26 @@ def rule_of(rng: random.Random) -> AdmissionRule:
 
 
 def steps_of(rng: random.Random, modes: tuple[int, ...], ladder: Ladder) -> tuple[Step, ...]:
-    """Up to twelve steps; sequences go on, or give their row to another."""
+    """Up to twelve steps; sequences go on, or give their row to another.
+
+    A third of the steps aim at filling a bucket.
+    """
     lengths, names, fresh_name = [0] * ROOM.rows, list(range(ROOM.rows)), ROOM.rows
     steps: list[Step] = []
     for _ in range(rng.randint(4, 12)):
-        room = rng.choice([ROOM.tokens, rng.randint(1, ROOM.tokens), rng.choice(ladder.sizes)])
+        fills = rng.random() < 1 / 3
+        bucket = rng.choice(ladder.buckets)
+        room = bucket.num_tokens if fills else rng.randint(1, ROOM.tokens)
+        most = min(bucket.slots if fills and bucket.slots else rng.randint(1, ROOM.slots), room)
         requests: list[Request] = []
-        for row in rng.sample(range(ROOM.rows), rng.randint(1, ROOM.slots)):
+        for place, row in enumerate(rng.sample(range(ROOM.rows), most)):
             if lengths[row] and (rng.random() < 0.15 or lengths[row] == ROOM.length):
                 lengths[row], names[row], fresh_name = 0, fresh_name, fresh_name + 1
-            most = min(room, ROOM.length - lengths[row])
-            if not most:
-                continue
-            query = most if rng.random() < 0.3 else rng.randint(1, most)
+            others = most - place - 1  # a token is left for each
+            limit = min(room - others, ROOM.length - lengths[row])
+            query = limit if fills and not others else rng.randint(1, limit)
             requests.append(Request(row, names[row], lengths[row], query))
             lengths[row] += query
             room -= query
-        if requests:
-            steps.append(Step(tuple(requests), rng.choice(modes)))
+        steps.append(Step(tuple(requests), rng.choice(modes)))
     return tuple(steps)

@@ -28,6 +28,7 @@ def smallest(case: Case, fails: Callable[[Case], bool]) -> Case:
 def _smaller(case: Case) -> Iterator[Case]:
     """Every case with one thing less, the largest things first."""
     setting, steps = case.setting, case.steps
+    yield from _plainer(case)
     for program in _programs(setting.program):
         yield replace(case, setting=replace(setting, program=program))
     for index, step in enumerate(steps):
@@ -35,11 +36,17 @@ def _smaller(case: Case) -> Iterator[Case]:
             others = (*steps[:index], *fewer, *steps[index + 1 :])
             if others:
                 yield replace(case, steps=_going_on(others))
-    if len(setting.ladder) > 1:
+    if len(setting.ladder) > 1 and case.fails is None:
         for index in range(len(setting.ladder)):
             yield replace(case, setting=_without_bucket(setting, index))
-    if setting.rule != AdmissionRule():
-        yield replace(case, setting=replace(setting, rule=AdmissionRule()))
+
+
+def _plainer(case: Case) -> Iterator[Case]:
+    """The case without one of its peculiarities."""
+    if case.fails is not None:
+        yield replace(case, fails=None)
+    if case.setting.rule != AdmissionRule():
+        yield replace(case, setting=replace(case.setting, rule=AdmissionRule()))
     if case.returns:
         yield replace(case, returns=False)
     if case.in_pool:
