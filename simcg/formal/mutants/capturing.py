@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from simcg.formal.kernels import KERNELS
 from simcg.formal.launch import Launch
 from simcg.formal.mutants.mutant import Mutant
-from simcg.formal.program import ONLY_AS_BREAK, Kind, Op
+from simcg.formal.program import ONLY_AS_BREAK, Kind, Op, Program
 from simcg.formal.rules import Rules
 
 if TYPE_CHECKING:
@@ -24,16 +24,14 @@ def _refuses_all_but(kind: Kind) -> Rules:
 
 
 def _baked_draw(machine: Machine, launch: Launch, run: Run) -> None:
-    """Draws from the generator's position at capture, and does not advance it."""
+    """In a graph, draws from where the generator stood at capture, and does not advance it."""
     drawn = machine.drawn
-    if not run.breaking and launch.rows != run.tokens:
-        machine.drawn = 0
-    KERNELS["draw"](machine, launch, run)
-    machine.drawn = drawn
-
-
-def _without_side(ops: tuple[Op, ...]) -> tuple[int, ...]:
-    return tuple(index for index, op in enumerate(ops) if not op.side)
+    if run.key and not run.breaking:
+        machine.drawn = launch.baked
+        KERNELS["draw"](machine, launch, run)
+        machine.drawn = drawn
+    else:
+        KERNELS["draw"](machine, launch, run)
 
 
 def _without_scatter(ops: tuple[Op, ...]) -> tuple[int, ...]:
@@ -51,6 +49,11 @@ def _positions_of_capture(machine: Machine, launch: Launch, run: Run) -> None:
     machine.write(launch, [make("random", launch.op, a, i) for i, a in enumerate(x)], run)
 
 
+_OVERTAKEN = Program(
+    (Op("gemm", (0,)), Op("gemm", (1,), side=True), Op("gemm", (0,)), Op("add", (2, 3)))
+)
+"""The second stream reads tensor 1 while the first may take its block for tensor 3."""
+
 CAPTURING = (
     Mutant(
         "outside argument held weakly",
@@ -59,6 +62,11 @@ CAPTURING = (
         Rules(hold=lambda _born: "weak"),
         ("I5",),
         ("borrow",),
+        reports=(
+            "SGLang #37606: a break's inputs held weakly are handed to later buckets",
+            "SGLang #22218: found in review when the weak references came",
+            "TensorRT-LLM #16609: a break's tensor made outside the graph must be owned",
+        ),
     ),
     Mutant(
         "outside tensor of a graph not held",
@@ -66,6 +74,10 @@ CAPTURING = (
         Rules(keeps_outside=False),
         ("I1",),
         ("borrow",),
+        reports=(
+            "cuda-python #166: what a graph's kernel was given is freed before the second run",
+            "cuda-python #2041: kernel arguments kept alive in graph nodes",
+        ),
     ),
     Mutant(
         "break's result rebound",
@@ -73,14 +85,21 @@ CAPTURING = (
         Rules(copies_results=False),
         ("I3",),
         ("gemm",),
+        reports=(
+            "vLLM #37361: an operator between pieces returns new tensors, and the next piece reads the old",
+            "vLLM #53915: the same, told at the first replay",
+        ),
     ),
     Mutant(
-        "memory freed one operator early",
-        "a tensor's block is handed on before its last reader",
-        Rules(last_use=lambda program, tensor: program.last_use[tensor] - 1),
+        "memory freed too early",
+        "a tensor's block is handed to an operator before its last reader",
+        Rules(last_use=lambda program, tensor: program.last_use[tensor] - 2),
         ("I4", "I5", "I3"),
         ("gemm", "add"),
         ops=3,
+        reports=(
+            "cubecl #1612: work between replays corrupts what graphs read",
+        ),
     ),
     Mutant(
         "constant freed after capture",
@@ -88,6 +107,9 @@ CAPTURING = (
         Rules(keeps_constants=False),
         ("I2",),
         ("constant",),
+        reports=(
+            "PyTorch #193402: graphs share a cached workspace that is freed with one of them",
+        ),
     ),
     Mutant(
         "unmasked operator captured",
@@ -95,6 +117,9 @@ CAPTURING = (
         _refuses_all_but("mix_all"),
         ("I7",),
         ("mix_all",),
+        reports=(
+            "vLLM #38436: scales shared by rows spread the NaN of padding",
+        ),
     ),
     Mutant(
         "generator captured",
@@ -102,6 +127,9 @@ CAPTURING = (
         _refuses_all_but("draw"),
         ("I15",),
         ("draw",),
+        reports=(
+            "PyTorch #46148: how far a graph advances the generator",
+        ),
     ),
     Mutant(
         "generator's offset baked",
@@ -109,6 +137,10 @@ CAPTURING = (
         Rules(refuses=_refuses_all_but("draw").refuses, kernels={**KERNELS, "draw": _baked_draw}),
         ("I15",),
         ("draw",),
+        checks=("steps", "captures"),
+        reports=(
+            "PyTorch #84967: a graph keeps the seed of its capture",
+        ),
     ),
     Mutant(
         "host read captured",
@@ -116,6 +148,10 @@ CAPTURING = (
         _refuses_all_but("host"),
         ("I16", "I17"),
         ("host",),
+        reports=(
+            "PyTorch #78549: an operator that needs the host breaks capture",
+            "ONNX Runtime #15002: a synchronisation during capture",
+        ),
     ),
     Mutant(
         "bound of the capture's batch",
@@ -124,7 +160,11 @@ CAPTURING = (
         ("I17",),
         ("scatter", "attend"),
         ops=2,
-        slotted=True,
+        reports=(
+            "transformers #45323: the longest length is a launch constant of the graph",
+            "aprender #2030: the kernel chosen at capture serves sequences that have grown",
+            "ONNX Runtime #32239: split counts planned from the lengths at capture",
+        ),
     ),
     Mutant(
         "key without a scalar",
@@ -132,7 +172,9 @@ CAPTURING = (
         Rules(scalars=lambda _program, _step: ()),
         ("I17",),
         ("launch",),
-        modes=(0, 1),
+        reports=(
+            "transformers #45323: graphs are looked up by sizes alone",
+        ),
     ),
     Mutant(
         "one compilation for all",
@@ -140,7 +182,6 @@ CAPTURING = (
         Rules(one_compile=True),
         ("I17",),
         ("launch",),
-        modes=(0, 1),
     ),
     Mutant(
         "positions of the warm-up captured",
@@ -152,7 +193,7 @@ CAPTURING = (
     Mutant(
         "kernel on an escaped stream",
         "a kernel was launched on a stream that was never forked, and is in no graph",
-        Rules(recorded=_without_side),
+        Rules(escapes=lambda op: op.side),
         ("I12", "I4"),
         ("gemm",),
         ops=2,
@@ -188,6 +229,9 @@ CAPTURING = (
         ("I21",),
         ("gemm",),
         ops=2,
+        reports=(
+            "PyTorch #191351: work of a second stream that nobody waits for",
+        ),
     ),
     Mutant(
         "block of a second stream reused",
@@ -195,7 +239,11 @@ CAPTURING = (
         Rules(frees_unjoined=True),
         ("I21",),
         ("gemm", "add"),
-        ops=3,
+        programs=(_OVERTAKEN,),
+        reports=(
+            "local-inference-lab/vllm #93: the output of a second stream is recycled while it is read",
+            "SGLang #30460: a side kernel reads what the main branch has disposed of",
+        ),
     ),
     Mutant(
         "warm-up writes real slots",
@@ -204,6 +252,7 @@ CAPTURING = (
         ("I20", "I22"),
         ("scatter", "state", "gemm"),
         ops=2,
+        checks=("steps", "traces"),
     ),
     Mutant(
         "generator not restored",
@@ -211,6 +260,7 @@ CAPTURING = (
         Rules(restores=False),
         ("I20", "I22"),
         ("draw",),
+        checks=("steps", "traces"),
     ),
     Mutant(
         "failed capture keeps its memory",
@@ -219,5 +269,36 @@ CAPTURING = (
         ("I20",),
         ("gemm", "constant"),
         ops=2,
+        checks=("captures",),
+    ),
+    Mutant(
+        "workspace grown by a later capture",
+        "a tensor made once is made anew for a larger bucket, and earlier graphs read the old one",
+        Rules(remakes_constants=True),
+        ("I2", "I18"),
+        ("constant",),
+        reports=(
+            "FlashInfer #4398: a workspace grows, and graphs captured before replay freed memory",
+            "vLLM #46067: scratch of graphs captured first dangles when later ones grow it",
+        ),
+    ),
+    Mutant(
+        "bound of whoever came first",
+        "attention is launched for the longest request of the batch that was captured",
+        Rules(bound=lambda _layout, step: step.longest),
+        ("I17",),
+        ("scatter", "attend"),
+        ops=2,
+        reports=("xformers #968: graphs are wrong for longer sequences than at capture",),
+    ),
+    Mutant(
+        "nested break recorded",
+        "a break called inside a break ends a segment of its own, and runs twice",
+        Rules(nests=False),
+        ("I13",),
+        ("gemm",),
+        ops=2,
+        breaks=2,
+        nested=True,
     ),
 )

@@ -44,6 +44,12 @@ CHOOSING = (
         Rules(choose=_top_for_all_above),
         ("I10",),
         ("gemm",),
+        reports=(
+            "vLLM #7999: a graph is used for a batch of a size that was not captured",
+            "vllm-ascend #16049: sizes off the stride leave the largest batches without a graph",
+            "SGLang #21005: generated sizes leave out the configured largest one",
+            "TensorRT-LLM #7675: batches larger than the largest captured one fail",
+        ),
     ),
     Mutant(
         "guard selects a smaller bucket",
@@ -51,6 +57,7 @@ CHOOSING = (
         Rules(choose=_smaller_for_the_guard),
         ("I10",),
         ("gemm",),
+        guarded=True,
     ),
     Mutant(
         "guard forgotten",
@@ -58,6 +65,7 @@ CHOOSING = (
         Rules(choose=_without_the_guard),
         ("I10",),
         ("gemm",),
+        guarded=True,
     ),
     Mutant(
         "request slots forgotten",
@@ -65,7 +73,11 @@ CHOOSING = (
         Rules(choose=_without_slots),
         ("I10",),
         ("causal",),
-        slotted=True,
+        ladder=((2, 1), (3, 2)),
+        reports=(
+            "xLLM #1939: graphs padded from 100 to 112 rows with metadata for 100 sequences",
+            "vLLM #24002: metadata sized for fewer requests than the graph has",
+        ),
     ),
     Mutant(
         "output read too late",
@@ -73,6 +85,12 @@ CHOOSING = (
         Rules(reads_output_at_once=False),
         ("I14",),
         ("gemm",),
+        checks=("traces",),
+        reports=(
+            "PyTorch #148439: output overwritten by a subsequent run",
+            "PyTorch #144386: the first result is read after the second call",
+            "PyTorch #104435: a detached output is overwritten",
+        ),
     ),
     Mutant(
         "all rows of the bucket returned",
@@ -85,7 +103,7 @@ CHOOSING = (
         "output rows shifted",
         "the view begins one row late, as when the last rows of the bucket are taken",
         Rules(output_rows=lambda tokens, _captured: (1, tokens + 1)),
-        ("I14",),
+        ("I14", "I4"),
         ("gemm",),
     ),
 )

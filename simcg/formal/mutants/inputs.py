@@ -38,7 +38,7 @@ def _wrapping_scatter(machine: Machine, launch: Launch, run: Run) -> None:
     f, base = machine.terms.applied("scatter", launch.op), machine.at.caches[launch.op]
     slots, x = machine.static("slots", launch.rows, run), machine.rows(launch, 0, run)
     for row, (slot, a) in enumerate(zip(slots, x, strict=True)):
-        cell = base + slot % machine.layout.sink
+        cell = base + (slot if slot >= 0 else slot % machine.layout.sink)
         real = row < run.tokens
         tag = run.tag(launch.op + 1) if real else ("padding", launch.op + 1, run.key, run.epoch)
         machine.memory.put(cell, [f[a]], tag)
@@ -70,6 +70,12 @@ def _state_of_empty_slots(machine: Machine, launch: Launch, run: Run) -> None:
             machine.memory.put(base + row, [make("state", launch.op, past)], run.tag(launch.op + 1))
 
 
+def _whole_tiles(machine: Machine, launch: Launch, run: Run) -> None:
+    """Writes an even number of rows."""
+    f, rows = machine.terms.applied(launch.kind, launch.op), machine.rows(launch, 0, run)
+    machine.write(launch, [f[a] for a in rows + rows[: len(rows) % 2]], run)
+
+
 INPUTS = (
     Mutant(
         "slot zero as the sink",
@@ -78,6 +84,10 @@ INPUTS = (
         ("I8",),
         ("scatter", "gemm"),
         ops=2,
+        reports=(
+            "rvllm #32: padded rows reuse the live cache slot 0",
+            "SGLang #26019: an empty page table sends every request to cache slot 0",
+        ),
     ),
     Mutant(
         "minus one as the sink",
@@ -89,6 +99,10 @@ INPUTS = (
         ("I8",),
         ("scatter", "gemm"),
         ops=2,
+        reports=(
+            "vLLM #43810: padding slot -1 overwrites the last cache slot",
+            "SGLang #36885: padding at -1 is mapped to a slot that a request owns",
+        ),
     ),
     Mutant(
         "stale slots in the tail",
@@ -97,6 +111,9 @@ INPUTS = (
         ("I8",),
         ("scatter", "gemm"),
         ops=2,
+        reports=(
+            "TensorRT-LLM #13278: a stale tail of indices corrupts parked requests",
+        ),
     ),
     Mutant(
         "stale lengths in the tail",
@@ -105,7 +122,11 @@ INPUTS = (
         ("I9",),
         ("scatter", "attend"),
         ops=2,
-        slotted=True,
+        reports=(
+            "SGLang #1094: sequence lengths of padding left as they were",
+            "SGLang #1469: lengths of padding must be neutral",
+            "vLLM #41841: padded rows keep counters of earlier requests",
+        ),
     ),
     Mutant(
         "stale positions in the tail",
@@ -113,6 +134,10 @@ INPUTS = (
         stale("positions"),
         ("I9",),
         ("random",),
+        reports=(
+            "SGLang #10892: positions not reset where the batch is smaller than its bucket",
+            "SGLang #24401: the same in another runner",
+        ),
     ),
     Mutant(
         "offsets of unused slots end at the bucket",
@@ -120,7 +145,9 @@ INPUTS = (
         Rules(padding=_offsets_at_the_bucket),
         ("I9",),
         ("causal",),
-        slotted=True,
+        reports=(
+            "vLLM #42947: padded requests without tokens are taken for prefills",
+        ),
     ),
     Mutant(
         "offsets of unused slots are zero",
@@ -128,7 +155,9 @@ INPUTS = (
         padded_with("offsets", 0),
         ("I9",),
         ("causal",),
-        slotted=True,
+        reports=(
+            "xLLM #1939: padded requests must repeat the last offset",
+        ),
     ),
     Mutant(
         "stale offsets",
@@ -136,7 +165,9 @@ INPUTS = (
         stale("offsets"),
         ("I9",),
         ("causal",),
-        slotted=True,
+        reports=(
+            "torchtitan #3893: a full graph replays stale offsets, and gives NaN",
+        ),
     ),
     Mutant(
         "stale ids in the tail",
@@ -154,6 +185,10 @@ INPUTS = (
         Rules(kernels={**KERNELS, "mix": _mask_of_the_bucket}),
         ("I7",),
         ("mix",),
+        reports=(
+            "SGLang #30895: the number of real tokens does not reach the router",
+            "FlashInfer #3057: scales of real rows computed with rows of padding",
+        ),
     ),
     Mutant(
         "mask by multiplication with zero",
@@ -161,6 +196,11 @@ INPUTS = (
         Rules(kernels={**KERNELS, "mix": _mask_by_zero}),
         ("I7",),
         ("mix",),
+        reports=(
+            "SGLang #35351: NaN in padding comes back as 0 * NaN",
+            "SGLang #32477: the same by a page of padding",
+            "vLLM #40047: NaN of padding reaches real tokens in several kernels",
+        ),
     ),
     Mutant(
         "state of an empty slot",
@@ -171,7 +211,11 @@ INPUTS = (
         ),
         ("I15",),
         ("state",),
-        slotted=True,
+        reports=(
+            "SGLang #38997: padded rows write the state of a live request",
+            "tokenspeed #700: padding at -1 clamped to state row 0",
+            "TensorRT-LLM #13278: padding aliases states of parked requests",
+        ),
     ),
     Mutant(
         "metadata rebuilt before each replay",
@@ -180,7 +224,11 @@ INPUTS = (
         ("I1", "I11"),
         ("scatter", "attend"),
         ops=2,
-        slotted=True,
+        reports=(
+            "SGLang #26019: metadata rebuilt at replay while graphs hold the old pointers",
+            "imp #1648: an address allocated at each step is baked into a graph",
+            "vLLM #44868: full graphs replay the metadata of their capture",
+        ),
     ),
     Mutant(
         "metadata rebuilt, addresses checked",
@@ -189,8 +237,10 @@ INPUTS = (
         (),
         ("scatter", "attend"),
         ops=2,
-        slotted=True,
         equivalent="a step whose inputs have moved runs eager: slower, never wrong",
+        reports=(
+            "vLLM #52440: addresses of metadata compared before a replay",
+        ),
     ),
     Mutant(
         "inputs rewritten during a replay",
@@ -198,5 +248,28 @@ INPUTS = (
         Rules(waits=False),
         ("I21",),
         ("gemm",),
+        checks=("traces",),
+        reports=(
+            "SGLang #26380: the scheduler writes tables that the forward before still reads",
+            "tokenspeed #376: a host buffer is refilled before its copy has run",
+        ),
+    ),
+    Mutant(
+        "metadata left from the step before",
+        "the host takes the lengths for unchanged and does not write them",
+        Rules(rewritten=lambda name, _real, captured: 0 if name == "lengths" else captured),
+        ("I11",),
+        ("scatter", "attend"),
+        ops=2,
+        reports=("vLLM #44868: full graphs replay the metadata of their capture",),
+    ),
+    Mutant(
+        "kernel writes whole tiles",
+        "a kernel rounds its rows up and writes behind its result",
+        Rules(kernels={**KERNELS, "gemm": _whole_tiles}),
+        ("I6", "I4", "I14"),
+        ("gemm",),
+        ops=2,
+        breaks=0,
     ),
 )
