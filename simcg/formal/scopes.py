@@ -54,4 +54,52 @@ DEFAULT = (
 )  # fmt: skip
 """Under a minute on two cores."""
 
-DEEP = DEFAULT
+CHAIN: tuple[Kind, ...] = ("gemm", "scatter", "attend")
+RANKED: tuple[Kind, ...] = ("gemm", "reduce", "scatter", "attend")
+
+DEEP = (
+    *DEFAULT,
+    Stage(
+        "all operators, three", "steps",
+        Scope(ops=3, breaks=2, tokens=4, sequences=2, ladders=TWO, nested=True, shortest=3,
+              ends=True),
+    ),
+    Stage(
+        "memory handed on, four", "steps",
+        Scope(ops=4, breaks=2, tokens=3, sequences=2, ladders=TWO, kinds=MEMORY, shortest=4,
+              ends=True),
+    ),
+    Stage(
+        "caches, five", "steps",
+        Scope(ops=5, breaks=2, tokens=3, sequences=2, ladders=TWO, kinds=CHAIN, shortest=5,
+              ends=True),
+    ),
+    Stage(
+        "five tokens, three sequences", "steps",
+        Scope(ops=2, breaks=2, tokens=5, sequences=3, ladders=THREE, length=5, ends=True),
+    ),
+    Stage(
+        "guards, all lengths", "steps",
+        Scope(ops=1, breaks=1, tokens=5, sequences=3, ladders=THREE, length=5, rules=RULES),
+    ),
+    Stage(
+        "traces of three", "traces",
+        Scope(ops=1, breaks=1, tokens=3, sequences=2, trace=3, ladders=TWO, length=3),
+    ),
+    Stage(
+        "traces, two operators", "traces",
+        Scope(ops=2, breaks=2, tokens=3, sequences=2, trace=2, ladders=TWO, length=3, shortest=2),
+    ),
+    Stage(
+        "failing captures, three", "captures",
+        Scope(ops=3, breaks=2, tokens=3, sequences=2, ladders=TWO, length=3, shortest=3),
+    ),
+    Stage(
+        "two ranks, three", "ranks",
+        Scope(ops=3, breaks=1, tokens=3, sequences=2, ladders=TWO, length=2, kinds=RANKED,
+              shortest=3, ends=True),
+    ),
+)  # fmt: skip
+"""About 20 minutes on two cores. Four operators of all kinds are over a million programs and five
+over fifty million, so what is exhaustive there is a few kinds; random ones are for the tests.
+"""

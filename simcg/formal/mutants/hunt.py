@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from fractions import Fraction
 from itertools import groupby
 
 from simcg.formal.captures import check_captures
@@ -24,7 +25,7 @@ from simcg.formal.traces import walk
 from simcg.formal.violation import Violation
 from simcg.ladder import AdmissionRule
 
-GUARDED = (AdmissionRule(), AdmissionRule(max_ratio=1.25))
+GUARDED = (AdmissionRule(), AdmissionRule(max_ratio=Fraction(5, 4)))
 """The second sends two tokens, for which the bucket of three is too large, to eager."""
 
 
