@@ -18,6 +18,8 @@ from simcg.ladder import Bucket
 PRELUDE = Bucket(1 << 20)
 """The key of the capture that makes the constants; no step ever has as many tokens."""
 FOREIGN = -7.0
+FOREIGN_BLOCKS = 32
+"""More than the blocks that become free: the first go to these."""
 
 
 class Extras:
@@ -35,7 +37,9 @@ class Extras:
         kinds = {k: op.kind for k, op in enumerate(program.ops)}
         self._constants = [k for k, kind in kinds.items() if kind == "constant"]
         self._borrows = [k for k, kind in kinds.items() if kind == "borrow"]
-        self._in_break = {k for k, op in enumerate(program.ops) if op.breaks and backend.breaks}
+        # compiled code asks for what breaks read at every replay
+        drops = backend.breaks and not backend.compiles
+        self._dropped = {k for k, op in enumerate(program.ops) if op.breaks and drops}
         self._made: dict[int, torch.Tensor] = {}
         self._lent: list[dict[int, torch.Tensor]] = []
         self._arena = Arena()  # of blocks outside the pool, where there is no CUDA allocator
@@ -61,34 +65,28 @@ class Extras:
     def of_capture(self) -> Callable[[int], torch.Tensor | None]:
         """What a forward that is captured reads: what is lent is lent to this one alone."""
         lent = {k: self._outside(k) for k in self._borrows}
-        taken = {k: lent.pop(k) for k in list(lent) if k in self._in_break and self._may_drop}
+        taken = {k: lent.pop(k) for k in self._borrows if k in self._dropped}
         self._lent.append(taken)  # dropped after the captures; the rest the forward keeps
         made = self._made
-        if not self._may_drop:
-            return lambda k: made.get(k) if k in made else lent.get(k)
-        return lambda k: next((d[k] for d in (made, lent, taken) if k in d), None)
-
-    @property
-    def _may_drop(self) -> bool:
-        """Compiled code asks for what breaks read at every replay."""
-        return not self._backend.compiles
+        return lambda k: made.get(k, lent.get(k, taken.get(k)))
 
     def captured(self) -> None:
         """The captures are done: drop what they keep, and let others have the free blocks."""
         for taken in self._lent:
             taken.clear()
-        if self._may_drop:
-            for k in self._in_break & set(self._made):
-                del self._made[k]
-        for _ in range(2 * len(self._borrows)):
-            self.foreign.append(self._outside(0).fill_(FOREIGN))
+        for k in self._dropped & set(self._made):
+            del self._made[k]
+        if self._borrows:
+            self.foreign = [self._outside(0).fill_(FOREIGN) for _ in range(FOREIGN_BLOCKS)]
 
     def of_step(self) -> Callable[[int], torch.Tensor | None]:
         """What an eager step reads; it makes anew what is gone."""
-        return lambda k: (
-            self._made.get(k, None) if k in self._made
-            else self._weight(k) if k in {*self._constants, *self._borrows} else None
-        )  # fmt: skip
+        wanted = {*self._constants, *self._borrows}
+        return lambda k: self._made.get(k, self._weight(k)) if k in wanted else None
+
+    def foreign_is_whole(self) -> bool:
+        """Whether nobody wrote into what others own."""
+        return not self.foreign or bool((torch.cat(self.foreign) == FOREIGN).all())
 
     def _weight(self, k: int) -> torch.Tensor:
         return self._model.extra[k] + 0.0

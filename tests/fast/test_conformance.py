@@ -13,6 +13,7 @@ pytest.importorskip("torch", reason="torch is not installed: pip install '.[gpu]
 
 import torch
 
+from real_gpu.conformance.__main__ import main
 from real_gpu.conformance.arithmetic import WIDTH, Numbers, P
 from real_gpu.conformance.case import Case, from_json, to_json
 from real_gpu.conformance.check import check
@@ -22,7 +23,7 @@ from real_gpu.conformance.generate import ROOM, case_of
 from real_gpu.conformance.poison import KINDS as POISONS
 from real_gpu.conformance.poison import Poison
 from real_gpu.conformance.report import BACKEND_NAMES, Report, replays
-from real_gpu.conformance.run import load, run_cases
+from real_gpu.conformance.run import disagreement, load, run_cases
 from real_gpu.conformance.shrink import smallest
 from real_gpu.graphs.cpu import RecordingCpuDevice
 from real_gpu.graphs.device import CaptureError
@@ -196,3 +197,49 @@ def test_the_smallest_case_still_fails_and_nothing_can_be_left_out() -> None:
         assert len(small.setting.ladder) == 1
         assert small == replace(small, returns=False, in_pool=False)
     assert found > 5
+
+
+# the command
+
+
+def command(*arguments: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr("sys.argv", ["conformance", *arguments])
+    with pytest.raises(SystemExit) as exit_:
+        main()
+    return int(str(exit_.value.code))
+
+
+def test_the_command_prints_what_it_covered(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seeds, steps, and a row for each operator; exit code 0."""
+    arguments = ("--backends", "eager", "--steps", "20")
+    assert command(*arguments, monkeypatch=monkeypatch) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("eager: seeds 0 to 19, ")
+    assert {line.split()[0] for line in lines} >= set(KINDS)
+    assert lines[-1].startswith("0 disagreements")
+
+
+def test_a_failure_is_told_and_saved_small(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit code 1; what is saved fails when it is read back, and not once the fault is mended."""
+    arguments = ("--backends", "eager", "--steps", "20", "--failures", str(tmp_path))
+    with pytest.MonkeyPatch.context() as wrong:
+        wrong.setitem(KERNELS, "reduce", lambda _model, _k, x, *_: x + 1)
+        assert command(*arguments, monkeypatch=monkeypatch) == 1
+        saved = [load(path) for path in tmp_path.glob("*.json")]
+        assert saved
+        for case in saved:
+            assert [op.kind for op in case.setting.program.ops] == ["reduce"]
+            assert disagreement(case, RecordingCpuDevice())
+    assert not any(disagreement(case, RecordingCpuDevice()) for case in saved)
+    assert "reduce(ids)" in capsys.readouterr().out
+
+
+def test_a_folder_that_is_none_is_refused_before_anything_runs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert command("--failures", "/nowhere/at/all", monkeypatch=monkeypatch) == 2
+    assert "--failures: got '/nowhere/at/all', expected a folder" in capsys.readouterr().err
