@@ -93,7 +93,7 @@ def _print_model(verified: Verified) -> None:
     from simcg.report.tables import plain_table  # noqa: PLC0415
 
     out = console()
-    invariants = ("invariant", "premise occurred", "lemmas", "mutants killed", "")
+    invariants = ("invariant", "checked by", "seen", "mutants", "")
     out.print(plain_table(invariants, told.invariant_rows(verified)))
     out.print()
     stages = ("explored", "programs", "settings", "checked", "CPU s")

@@ -111,16 +111,18 @@ def rate_line(results: Sequence[StageResult]) -> str:
 
 
 def invariant_rows(verified: Verified) -> list[Row]:
-    """Invariant, how often its premise occurred, lemmas, mutants it kills, verdict."""
+    """Invariant, what it was checked by, how often its premise occurred, verdict."""
     whole = verified.seen
     lemmas = Counter(lemma.invariant for lemma, _ in verified.proved or ())
-    kills = Counter(hunt.first.key for hunt in verified.hunts.values() if hunt.first)
+    kills = Counter(key for hunt in verified.hunts.values() for key in hunt.caught)
     rows: list[Row] = []
     for key, invariant in INVARIANTS.items():
+        checks = {r.stage.checks: None for r in verified.stages if r.tally.witnesses[key]}
+        tools = " ".join([*checks, *(["z3"] * bool(lemmas[key]))])
         broken = whole.failed is not None and whole.failed.key == key
         verdict = "violated" if broken else "holds" if whole.witnesses[key] else "not seen"
-        rows.append((f"{key} {invariant.name}", count(whole.witnesses[key]),
-                     str(lemmas[key] or ""), str(kills[key] or ""), verdict))  # fmt: skip
+        rows.append((f"{key} {invariant.name}: {invariant.sentence}", tools,
+                     count(whole.witnesses[key]), str(kills[key]), verdict))  # fmt: skip
     return rows
 
 
