@@ -23,11 +23,11 @@ def check_captures(setting: Setting, rules: Rules, meaning: Meaning, tally: Tall
     except Refused:
         return
     try:
+        _elsewhere(setting, rules, meaning, clean)
+        tally.witnesses["I16"] += 1
         for index in range(len(setting.program.ops)):
             _failing(setting, rules, meaning, clean, index)
             tally.witnesses["I20"] += 1
-        _elsewhere(setting, rules, meaning, clean)
-        tally.witnesses["I16"] += 1
     except Violation as violation:
         violation.story = [*setting.lines(), *violation.story]
         raise

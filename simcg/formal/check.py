@@ -78,9 +78,10 @@ class Checker:
         """
         expected = self.meaning.after(step, self.runner.machine)
         try:
-            self._once(step, agreed, expected, late=False)
             if self._has_side(step, agreed):
-                self._late(step, agreed, expected)
+                self._both(step, agreed, expected)
+            else:
+                self._once(step, agreed, expected, late=False)
         except Violation as violation:
             told = told_step(self.runner, step, agreed)
             violation.story = [*self.setting.lines(), told, *violation.story]
@@ -100,13 +101,20 @@ class Checker:
             )
         return self.sides[key]
 
-    def _late(self, step: Step, agreed: Shape | None, expected: Expected) -> None:
-        """What is wrong only when the second stream is late is its order."""
-        try:
-            self._once(step, agreed, expected, late=True)
-        except Violation as violation:
-            violation.key = "I21"
-            raise
+    def _both(self, step: Step, agreed: Shape | None, expected: Expected) -> None:
+        """What is wrong only when the second stream is early, or late, is its order."""
+        found: list[Violation] = []
+        for late in (False, True):
+            try:
+                self._once(step, agreed, expected, late=late)
+            except Violation as violation:
+                when = f"the second stream runs as {'late' if late else 'early'} as it may"
+                violation.story.insert(0, when)
+                found.append(violation)
+        if len(found) == 1:
+            found[0].key = "I21"
+        if found:
+            raise found[0]
 
     def _once(self, step: Step, agreed: Shape | None, expected: Expected, *, late: bool) -> None:
         runner, machine = self.runner, self.runner.machine

@@ -54,6 +54,12 @@ _OVERTAKEN = Program(
 )
 """The second stream reads tensor 1 while the first may take its block for tensor 3."""
 
+_LATE_READERS = tuple(
+    Program((Op("gemm", (0,), breaks=early), Op("gemm", (0,)), Op("add", (1, 2), breaks=late)))
+    for early, late in ((False, False), (True, False), (False, True))
+)
+"""Tensor 1 is read after tensor 2 was made: from a graph or a break, in a graph or a break."""
+
 CAPTURING = (
     Mutant(
         "outside argument held weakly",
@@ -86,7 +92,7 @@ CAPTURING = (
         ("I3",),
         ("gemm",),
         reports=(
-            "vLLM #37361: an operator between pieces returns new tensors, and the next piece reads the old",
+            "vLLM #37361: what runs between pieces returns new tensors, and the next reads old",
             "vLLM #53915: the same, told at the first replay",
         ),
     ),
@@ -96,10 +102,8 @@ CAPTURING = (
         Rules(last_use=lambda program, tensor: program.last_use[tensor] - 2),
         ("I4", "I5", "I3"),
         ("gemm", "add"),
-        ops=3,
-        reports=(
-            "cubecl #1612: work between replays corrupts what graphs read",
-        ),
+        programs=_LATE_READERS,
+        reports=("cubecl #1612: work between replays corrupts what graphs read",),
     ),
     Mutant(
         "constant freed after capture",
@@ -108,6 +112,7 @@ CAPTURING = (
         ("I2",),
         ("constant",),
         reports=(
+            "PyTorch #141171: a tensor cached in the first run lies in the graph's memory",
             "PyTorch #193402: graphs share a cached workspace that is freed with one of them",
         ),
     ),
@@ -117,9 +122,7 @@ CAPTURING = (
         _refuses_all_but("mix_all"),
         ("I7",),
         ("mix_all",),
-        reports=(
-            "vLLM #38436: scales shared by rows spread the NaN of padding",
-        ),
+        reports=("vLLM #38436: scales shared by rows spread the NaN of padding",),
     ),
     Mutant(
         "generator captured",
@@ -127,20 +130,16 @@ CAPTURING = (
         _refuses_all_but("draw"),
         ("I15",),
         ("draw",),
-        reports=(
-            "PyTorch #46148: how far a graph advances the generator",
-        ),
+        reports=("PyTorch #46148: how far a graph advances the generator",),
     ),
     Mutant(
         "generator's offset baked",
-        "each replay draws the numbers that the capture drew",
+        "each replay draws the numbers that the capture drew, where the generator then stood",
         Rules(refuses=_refuses_all_but("draw").refuses, kernels={**KERNELS, "draw": _baked_draw}),
-        ("I15",),
+        ("I15", "I16"),
         ("draw",),
         checks=("steps", "captures"),
-        reports=(
-            "PyTorch #84967: a graph keeps the seed of its capture",
-        ),
+        reports=("PyTorch #84967: a graph keeps the seed of its capture",),
     ),
     Mutant(
         "host read captured",
@@ -172,9 +171,7 @@ CAPTURING = (
         Rules(scalars=lambda _program, _step: ()),
         ("I17",),
         ("launch",),
-        reports=(
-            "transformers #45323: graphs are looked up by sizes alone",
-        ),
+        reports=("transformers #45323: graphs are looked up by sizes alone",),
     ),
     Mutant(
         "one compilation for all",
@@ -182,6 +179,7 @@ CAPTURING = (
         Rules(one_compile=True),
         ("I17",),
         ("launch",),
+        reports=("vLLM #54243: sizes of the first compilation are used for all batches",),
     ),
     Mutant(
         "positions of the warm-up captured",
@@ -189,6 +187,7 @@ CAPTURING = (
         Rules(kernels={**KERNELS, "random": _positions_of_capture}),
         ("I4", "I11", "I17"),
         ("random",),
+        reports=("torchtitan #3893: offsets of one step are baked into the graph",),
     ),
     Mutant(
         "kernel on an escaped stream",
@@ -197,6 +196,11 @@ CAPTURING = (
         ("I12", "I4"),
         ("gemm",),
         ops=2,
+        reports=(
+            "SageAttention #371: kernels on the default stream are missing from the graph",
+            "PyTorch #114048: kernels that do not use the current stream are no part of the graph",
+            "Mirage #207: generated kernels on the default stream are not captured",
+        ),
     ),
     Mutant(
         "cache write left out",
@@ -205,6 +209,7 @@ CAPTURING = (
         ("I12", "I4"),
         ("scatter", "gemm"),
         ops=2,
+        reports=("vLLM #33945: a pass removes the cache update",),
     ),
     Mutant(
         "cache write after its reader",
@@ -213,6 +218,9 @@ CAPTURING = (
         ("I12", "I4"),
         ("scatter", "attend"),
         ops=2,
+        reports=(
+            "vllm-project/flash-attention #148: the cache is declared read-only to the compiler",
+        ),
     ),
     Mutant(
         "stream not forked",
@@ -221,6 +229,9 @@ CAPTURING = (
         ("I21",),
         ("gemm",),
         ops=2,
+        reports=(
+            "chipStar #1523: a capture does not follow work that is forked to another stream",
+        ),
     ),
     Mutant(
         "stream not joined",
@@ -230,7 +241,8 @@ CAPTURING = (
         ("gemm",),
         ops=2,
         reports=(
-            "PyTorch #191351: work of a second stream that nobody waits for",
+            "vLLM #57785: a break leaves work on a second stream that nobody waits for",
+            "DeepEP #62: a capture ends with unjoined work",
         ),
     ),
     Mutant(
@@ -241,7 +253,7 @@ CAPTURING = (
         ("gemm", "add"),
         programs=(_OVERTAKEN,),
         reports=(
-            "local-inference-lab/vllm #93: the output of a second stream is recycled while it is read",
+            "local-inference-lab/vllm #93: a second stream's output is recycled while it is read",
             "SGLang #30460: a side kernel reads what the main branch has disposed of",
         ),
     ),
@@ -250,15 +262,19 @@ CAPTURING = (
         "warm-up and capture run with slot 0 and state row 0 of the first request",
         Rules(warms_on_sink=False),
         ("I20", "I22"),
-        ("scatter", "state", "gemm"),
-        ops=2,
+        ("scatter", "gemm"),
+        programs=(Program((Op("scatter", (0,)), Op("gemm", (0,)))),),
         checks=("steps", "traces"),
+        reports=(
+            "SGLang #17404: capture writes a state row that requests are given later",
+            "vLLM #38719: dummy runs write cache slot 0",
+        ),
     ),
     Mutant(
         "generator not restored",
         "warm-up and capture draw random numbers, and the generator stays ahead",
         Rules(restores=False),
-        ("I20", "I22"),
+        ("I20", "I22", "I15"),
         ("draw",),
         checks=("steps", "traces"),
     ),
@@ -270,6 +286,7 @@ CAPTURING = (
         ("gemm", "constant"),
         ops=2,
         checks=("captures",),
+        reports=("AiDotNet.Tensors #581: seen in review, a capture that throws leaves its state",),
     ),
     Mutant(
         "workspace grown by a later capture",
@@ -278,6 +295,7 @@ CAPTURING = (
         ("I2", "I18"),
         ("constant",),
         reports=(
+            "vLLM #55341: kernels warmed up after capture grow what graphs point into",
             "FlashInfer #4398: a workspace grows, and graphs captured before replay freed memory",
             "vLLM #46067: scratch of graphs captured first dangles when later ones grow it",
         ),

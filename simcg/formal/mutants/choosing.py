@@ -45,6 +45,7 @@ CHOOSING = (
         ("I10",),
         ("gemm",),
         reports=(
+            "vLLM #40734: the largest batch, off the stride, has no graph",
             "vLLM #7999: a graph is used for a batch of a size that was not captured",
             "vllm-ascend #16049: sizes off the stride leave the largest batches without a graph",
             "SGLang #21005: generated sizes leave out the configured largest one",
@@ -98,6 +99,7 @@ CHOOSING = (
         Rules(output_rows=lambda _tokens, captured: (0, captured)),
         ("I14",),
         ("gemm",),
+        reports=("FlashInfer #4365: seen in review, a result keeps the rows of a larger buffer",),
     ),
     Mutant(
         "output rows shifted",
@@ -105,5 +107,9 @@ CHOOSING = (
         Rules(output_rows=lambda tokens, _captured: (1, tokens + 1)),
         ("I14", "I4"),
         ("gemm",),
+        reports=(
+            "SGLang #36749: rows of requests are taken where the graph has rows of tokens",
+            "SGLang #30834: outputs are cut at the wrong row count",
+        ),
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import groupby
 
@@ -127,7 +127,7 @@ def _single(place: Field, setting: Setting) -> Iterator[Violation | None]:
         yield violation
         return
     for step in place.every:
-        yield _raised(lambda step=step: checker.step(step))  # type: ignore[misc]
+        yield _raised(checker.step, step)
 
 
 def _any_order(outcomes: list[tuple[Setting, list[Violation | None]]]) -> Violation | None:
@@ -143,26 +143,27 @@ def _any_order(outcomes: list[tuple[Setting, list[Violation | None]]]) -> Violat
 
 def _traces(place: Field) -> Iterator[Violation | None]:
     """One check for each setting: all its traces, up to the first that fails."""
-    for setting in place.settings():
-        yield _raised(lambda s=setting: walk(place.scope, [s], place.rules, Tally()))  # type: ignore[misc]
+    small = replace(place.scope, tokens=3)  # traces are many
+    for setting in settings(small, place.program):
+        yield _raised(walk, small, [setting], place.rules, Tally())
 
 
 def _captures(place: Field) -> Iterator[Violation | None]:
-    for s in place.settings():
-        yield _raised(lambda s=s: check_captures(s, place.rules, place.meaning, Tally()))  # type: ignore[misc]
+    for setting in place.settings():
+        yield _raised(check_captures, setting, place.rules, place.meaning, Tally())
 
 
 def _ranks(place: Field) -> Iterator[Violation | None]:
     if not goes_in_lockstep(place.program):
         return
     shared = place.ground, place.every
-    for s in place.settings():
-        yield _raised(lambda s=s: check_ranks(s, place.rules, place.meaning, shared, Tally()))  # type: ignore[misc]
+    for setting in place.settings():
+        yield _raised(check_ranks, setting, place.rules, place.meaning, shared, Tally())
 
 
-def _raised(check: Callable[[], None]) -> Violation | None:
+def _raised(check: Callable[..., None], *arguments: object) -> Violation | None:
     try:
-        check()
+        check(*arguments)
     except Violation as violation:
         return violation
     return None

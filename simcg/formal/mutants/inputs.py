@@ -111,9 +111,7 @@ INPUTS = (
         ("I8",),
         ("scatter", "gemm"),
         ops=2,
-        reports=(
-            "TensorRT-LLM #13278: a stale tail of indices corrupts parked requests",
-        ),
+        reports=("TensorRT-LLM #13278: a stale tail of indices corrupts parked requests",),
     ),
     Mutant(
         "stale lengths in the tail",
@@ -145,9 +143,7 @@ INPUTS = (
         Rules(padding=_offsets_at_the_bucket),
         ("I9",),
         ("causal",),
-        reports=(
-            "vLLM #42947: padded requests without tokens are taken for prefills",
-        ),
+        reports=("vLLM #42947: padded requests without tokens are taken for prefills",),
     ),
     Mutant(
         "offsets of unused slots are zero",
@@ -155,9 +151,7 @@ INPUTS = (
         padded_with("offsets", 0),
         ("I9",),
         ("causal",),
-        reports=(
-            "xLLM #1939: padded requests must repeat the last offset",
-        ),
+        reports=("xLLM #1939: padded requests must repeat the last offset",),
     ),
     Mutant(
         "stale offsets",
@@ -165,9 +159,7 @@ INPUTS = (
         stale("offsets"),
         ("I9",),
         ("causal",),
-        reports=(
-            "torchtitan #3893: a full graph replays stale offsets, and gives NaN",
-        ),
+        reports=("torchtitan #3893: a full graph replays stale offsets, and gives NaN",),
     ),
     Mutant(
         "stale ids in the tail",
@@ -238,9 +230,7 @@ INPUTS = (
         ("scatter", "attend"),
         ops=2,
         equivalent="a step whose inputs have moved runs eager: slower, never wrong",
-        reports=(
-            "vLLM #52440: addresses of metadata compared before a replay",
-        ),
+        reports=("vLLM #52440: addresses of metadata compared before a replay",),
     ),
     Mutant(
         "inputs rewritten during a replay",
@@ -271,5 +261,6 @@ INPUTS = (
         ("gemm",),
         ops=2,
         breaks=0,
+        reports=("SGLang #27338: a kernel writes past its row into other memory of the graphs",),
     ),
 )
