@@ -18,7 +18,7 @@ ERRORS = {
     },
 }  # fmt: skip
 """By file and load: TTFT in the median and at p99, TPOT in the median, in percent, rounded up. The
-second file is of another GPU lease, six hours after the profile's."""
+second file is of another GPU machine, hours after the profile's."""
 
 
 @pytest.mark.parametrize("name", ERRORS)
