@@ -158,8 +158,9 @@ def mutant_lines(name: str, hunt: Hunt) -> list[str]:
     """A mutant and its first counterexample."""
     mutant = MUTANTS[name]
     lines = [f"{name}: {mutant.stands_for}"]
-    if mutant.reports:
-        lines.append("reported as: " + ", ".join(mutant.reports))
+    lines += [f"reported as {report}" for report in mutant.reports]
+    if not mutant.reports:
+        lines.append("no public report of it was found")
     if hunt.first is None:
         why = f"equivalent: {mutant.equivalent}" if mutant.equivalent else "it survives"
         return [*lines, f"{count(hunt.checks)} checks, none fails; {why}"]

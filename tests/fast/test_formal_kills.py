@@ -12,6 +12,7 @@ from simcg.formal.invariants import INVARIANTS
 from simcg.formal.mutants import MUTANTS, Mutant
 from simcg.formal.mutants.hunt import Hunt, hunt, programs_of
 from simcg.formal.rules import Rules
+from simcg.report.verify import mutant_lines
 
 KILLED = [name for name, mutant in MUTANTS.items() if not mutant.equivalent]
 EQUIVALENT = [name for name, mutant in MUTANTS.items() if mutant.equivalent]
@@ -63,7 +64,12 @@ def test_a_kill_is_told_as_a_story(name: str) -> None:
     assert story[0].startswith("program: ")
     assert "captured in this order" in story[1]
     assert len(story) > 2
-    assert result.first.what
+    lines = mutant_lines(name, result)
+    assert [line for line in story if line in lines] == story
+    assert f"=> {result.first}" in lines
+    told = [line.removeprefix("reported as ") for line in lines if line.startswith("reported as ")]
+    assert tuple(told) == MUTANTS[name].reports
+    assert bool(told) != ("no public report of it was found" in lines)
 
 
 @pytest.mark.parametrize("name", KILLED)
