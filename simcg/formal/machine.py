@@ -161,7 +161,7 @@ class Machine:
         writer = int(str(want[0])) - 1 if want[0] != "ids" else -1
         from_break = writer >= 0 and self.program.ops[writer].breaks
         key = "I11" if writer < 0 else "I5" if run.breaking else "I3" if from_break else "I4"
-        sides = launch.side or (writer >= 0 and self.program.ops[writer].side)
+        sides = writer >= 0 and (launch.side or self.program.ops[writer].side)
         key = "I21" if sides or _later(found[row], want) else key
         what = f"row {row} of ({tensor}) at {launch.inputs[which] + row} holds {said(found[row])}"
         return Violation(key, f"{what}, expected {said(want)}", self.line(launch))

@@ -8,6 +8,7 @@ step; and the view of the step before must refuse to be read.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 
 from simcg.formal import reference
 from simcg.formal.blame import blame_output, blame_world
@@ -193,12 +194,17 @@ class Walker:
 
 
 def walk(scope: Scope, settings: list[Setting], rules: Rules, tally: Tally) -> None:
-    """Every trace of one program's settings, all captured before, and the last bucket late."""
+    """Every trace of one program's settings, all captured before, and the last bucket late; with
+    a second stream that is early, and one that is late.
+    """
     terms = Terms()
     grown: tuple[Node, ...] = ()
     for setting in settings:
-        for late in (0, 1) if len(setting.order) > 1 else (0,):
+        captured_late = (0, 1) if len(setting.order) > 1 else (0,)
+        streams = (False, True) if any(op.side for op in setting.program.ops) else (False,)
+        for late, behind in product(captured_late, streams):
             walker = Walker.of(setting, rules, terms, tally, late)
+            walker.runner.late = behind
             grown = grown or tree(scope, walker.runner.machine)
             tally.counts["walks"] += 1
             walker.walk(grown)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cache
 
 import pytest
@@ -80,6 +80,24 @@ def test_the_program_that_shows_a_mutant_is_the_first_in_order_of_size(name: str
     sizes = [line.count(";") for line in programs]
     assert sizes == sorted(sizes)
     assert story[0] in programs
+
+
+UNSEEN_BY_TRACES = {
+    "guard forgotten": "the results are right, at another cost",
+    "kernel writes whole tiles": "what it overwrites nobody reads here",
+    "nested break recorded": "what runs twice gives the same twice",
+}
+
+
+@pytest.mark.parametrize("name", [n for n in KILLED if MUTANTS[n].checks[0] == "steps"])
+def test_what_arbitrary_memory_shows_of_a_mutant_a_true_trace_shows_too(name: str) -> None:
+    """No false alarm: two steps of the same program, with nothing filled in by the check between
+    them, go wrong as well, unless it is a wrong that no result tells.
+    """
+    mutant, story = MUTANTS[name], hunted(name).first.story  # type: ignore[union-attr]
+    program = next(p for p in programs_of(mutant) if story[0] == f"program: {p}")
+    traced = hunt(replace(mutant, programs=(program,), checks=("traces",)))
+    assert (traced.first is None) == (name in UNSEEN_BY_TRACES)
 
 
 @pytest.mark.parametrize("mutant", MUTANTS.values(), ids=lambda mutant: str(mutant.name))

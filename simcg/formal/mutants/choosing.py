@@ -44,6 +44,7 @@ CHOOSING = (
         Rules(choose=_top_for_all_above),
         ("I10",),
         ("gemm",),
+        ladder=((1, 1), (2, 2)),
         reports=(
             "vLLM #40734: the largest batch, off the stride, has no graph",
             "vLLM #7999: a graph is used for a batch of a size that was not captured",
