@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields, replace
 
 import msgspec
 
+from simcg.hardware.catalog import load_profile
 from simcg.hardware.profile import Figure, HardwareProfile
 
 
@@ -101,7 +102,8 @@ def with_parameters(
     """The profile whose host and exec memory cost what the parameters say.
 
     ``ops_per_layer``: ops of the forward for each layer of the model, as a profile compiles layers;
-    one at which pieces split is traced all the same, as the call of a custom op.
+    one at which pieces split is traced all the same, as the call of a custom op. A base that
+    carries the parameters already gives the same: none of its figures that they replace counts.
     """
 
     def fitted(value: float) -> Figure:
@@ -120,11 +122,11 @@ def with_parameters(
         compile_per_layer=fitted(values.compile_per_op_ns * ops_per_layer),
         compilers={},
     )
-    memory = base.memory
-    graph = memory.exec_bytes_per_graph
+    measured = load_profile("h200").memory
+    graph = measured.exec_bytes_per_graph
     memory = msgspec.structs.replace(
-        memory,
-        exec_bytes_per_node=fitted(memory.exec_bytes_per_node.value * values.exec_factor),
+        base.memory,
+        exec_bytes_per_node=fitted(measured.exec_bytes_per_node.value * values.exec_factor),
         exec_bytes_per_graph=None if graph is None else fitted(graph.value * values.exec_factor),
     )
     return msgspec.structs.replace(base, host=host, startup=startup, memory=memory)

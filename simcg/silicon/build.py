@@ -12,7 +12,7 @@ from simcg.errors import InputError
 from simcg.hardware.profile import Curve, Figure, Grid, HardwareProfile
 from simcg.silicon.attention import decodes, latent_decodes, latent_prompts, prompts
 from simcg.silicon.base import on_another_gpu, on_the_same_gpu
-from simcg.silicon.collectives import all_reduces, dispatch_ns
+from simcg.silicon.collectives import Fabric, all_reduces, dispatch_ns
 from simcg.silicon.experts import experts
 from simcg.silicon.gemm import grids
 from simcg.silicon.gpu import gpu_of, short_name
@@ -160,7 +160,18 @@ def _take_collectives(taken: Imported) -> None:
         taken.notes.append(Note("custom_allreduce", taken.framework, 0, 0, remark="missing"))
         return
     nccl = taken.source.table(taken.system, ("comm", "nccl", "nccl_perf"), None)
-    _add(taken, table, all_reduces(table, nccl, taken.cite(table)), 0)
+    _add(taken, table, *all_reduces(table, nccl, taken.cite(table), _fabric(taken)))
+
+
+def _fabric(taken: Imported) -> Fabric | None:
+    """Where NVLink joins the hosts of a rack; None elsewhere, or if no kernel was timed there."""
+    node = taken.source.specification(taken.system).get("node", {})
+    if not ({"num_gpus_per_node", "num_gpus_per_rack"} <= node.keys()):
+        return None
+    table = taken.read("comm", "custom_allreduce_perf", "trtllm")
+    if table is None:
+        return None
+    return Fabric(int(node["num_gpus_per_node"]), table, taken.cite(table))
 
 
 def _add(taken: Imported, table: Table, curves: list[Curve], disordered: int) -> None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scripts.make_profiles import TTFT_MS
 from simcg.backend import BREAKABLE, EAGER, FULL, TC_PIECEWISE, CaptureBackend
 from simcg.cost.step import StepCost
 from simcg.hardware.catalog import load_profile
 from simcg.model.catalog import architecture_named
 from simcg.model.forward import forward_pass
+from simcg.reproduce.published import published as row
+from simcg.reproduce.simulator import TTFT_LENGTHS
 from tests.costs import one_request
 
 GPU_MS = {64: 5.2, 128: 6.2, 256: 8.0, 512: 11.5, 1024: 12.7, 2048: 15.9, 4096: 27.7, 8192: 50.8}
@@ -43,15 +44,18 @@ def test_published_gpu_times(  # noqa: PLR0913, PLR0917  # one row of a table
     assert np.all(np.diff(device) > 0)
 
 
-@pytest.mark.parametrize(("backend", "column"), [(EAGER, 0), (BREAKABLE, 2), (TC_PIECEWISE, 3)])
-def test_published_ttft_differences_of_gb300(backend: CaptureBackend, column: int) -> None:
-    """gpt-oss-120b TP4: over full, each backend costs what the mean of six TTFTs says, within 1 %.
+@pytest.mark.parametrize(
+    ("backend", "off"), [(EAGER, 0.01), (BREAKABLE, 0.11), (TC_PIECEWISE, 0.09)]
+)
+def test_ttft_differences_of_a_draft_chart(backend: CaptureBackend, off: float) -> None:
+    """gpt-oss-120b TP4 on gb300: what each backend costs over full, in the mean of six prompts,
+    is off by so much from a chart that its authors dropped and nothing is fitted to.
 
-    One host figure a backend was fitted to each mean. Source: digitised from a draft chart.
+    The profile meets the final post's ratios, which that chart disagrees with.
     """
     forward = forward_pass(architecture_named("gpt-oss-120b"), tp=4)
-    profile, work = load_profile("gb300"), one_request(TTFT_MS)
+    profile, work = load_profile("gb300"), one_request(TTFT_LENGTHS)
     more = StepCost(forward, profile, backend).times(work).ns
     full = StepCost(forward, profile, FULL).times(work).ns
-    published = np.mean([row[column] - row[1] for row in TTFT_MS.values()])
-    assert np.mean(more - full) / 1e6 == pytest.approx(published, rel=0.01)
+    drawn = [row(f"T{n}-{backend.name}").low - row(f"T{n}-full").low for n in TTFT_LENGTHS]
+    assert abs(np.mean(more - full) / 1e6 / np.mean(drawn) - 1) < off

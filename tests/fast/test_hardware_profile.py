@@ -111,7 +111,7 @@ def test_gpus_are_those_of_their_data_sheets(name: str) -> None:
 @pytest.mark.parametrize("name", profile_names())
 def test_measurements_name_what_they_were_made_on(name: str) -> None:
     """Kernels were timed on the GPU at hand, or come from tables that the profile names with their
-    version, framework and license; of other GPUs no host figure but dispatch was measured."""
+    version, framework and license; of other GPUs at most dispatch was measured of the host."""
     profile = load_profile(name)
     measured = {path for path, f in figures(profile).items() if f.provenance == "measured"}
     assert profile.curves
@@ -124,7 +124,7 @@ def test_measurements_name_what_they_were_made_on(name: str) -> None:
     assert said["framework"].split()[0] in ("sglang", "vllm")
     assert "Apache-2.0" in said["license"]
     if "gpu" not in said:
-        assert {path.split(".")[1] for path in measured} == {"dispatch"}
+        assert {path.split(".")[1] for path in measured} <= {"dispatch"}
     bf16 = next(grid for grid in profile.grids if grid.weights == "bf16")
     assert said["framework"] in bf16.source
 

@@ -6,22 +6,27 @@ from __future__ import annotations
 
 import json
 from importlib.resources import files
+from itertools import pairwise
 
 import msgspec
 import numpy as np
 import pytest
 
 from simcg.arrays import Ints
+from simcg.backend import FULL
 from simcg.cost.differences import TOKENS, compared, differences
 from simcg.cost.kernels import Kernels, Work, fused_gaps
 from simcg.cost.products import product_curve
+from simcg.cost.step import StepCost
 from simcg.hardware.catalog import load_profile, profile_names
 from simcg.hardware.contents import sections
 from simcg.hardware.profile import CurveKey, Grid, HardwareProfile, decode_profile
 from simcg.model.catalog import architecture_named
 from simcg.model.forward import forward_pass
-from simcg.model.ops import Attention, Gemm, Op
+from simcg.model.ops import AllReduce, Attention, Gemm, Op
 from simcg.provenance import ORDER
+from simcg.reproduce.calibration import server_costs
+from simcg.reproduce.outcome import solve
 from tests.cost_laws import ints, op_of
 from tests.studies import run_cli
 
@@ -138,6 +143,97 @@ def test_built_in_models_rest_on_measured_layers(model: str) -> None:
                 assert found == "measured", op.name
             elif isinstance(op.shape, Gemm):
                 assert found in ("measured", "interpolated"), op.name
+
+
+NVLINK = [name for name in FROM_TABLES if name != "rtx-pro-6000"]
+SMALL = np.array([4096, 16_384, 65_536])
+"""Bytes of all-reduces of one token and more that latency alone decides."""
+
+
+def ranks_of(name: str) -> list[int]:
+    """The numbers of ranks whose all-reduces a profile has curves of."""
+    return sorted(c.key.ranks for c in load_profile(name).curves if c.key.op == "all_reduce")
+
+
+@pytest.mark.parametrize("name", NVLINK)
+def test_all_reduces_stay_short_inside_an_nvlink_domain(name: str) -> None:
+    """Twice the ranks never make a small all-reduce more than half as long again, nor leave it
+    above 10 us, hosts that NVLink joins included."""
+    price, ranks = Kernels(load_profile(name)), ranks_of(name)
+    assert ranks == [2, 4, 8, *([16] if name.startswith("gb") else [])]
+    rows = ints((SMALL // 2).tolist())
+    times = [
+        price.time(op_of(AllReduce(2, n)), Work(rows, rows, rows, rows)).ns.astype(np.float64)
+        for n in ranks
+    ]
+    for fewer, more in pairwise(times):
+        assert np.all(more < 1.5 * fewer)
+    assert np.max(times) < 10_000
+
+
+@pytest.mark.parametrize("model", ["gpt-oss-120b", "deepseek-r1"])
+@pytest.mark.parametrize("name", FROM_TABLES)
+def test_more_ranks_slow_a_decode_by_their_collectives_alone(name: str, model: str) -> None:
+    """A decode step without its all-reduces never takes more than 3 % longer on twice the ranks,
+    and with them no more than theirs grow beyond that; ranks as the profile has curves of."""
+    profile = load_profile(name)
+    for requests in (1, 16, 64):
+        one, none = ints([requests]), ints([0])
+        work = Work(one, none, one, none, one, one * 1024)
+        whole, alone = [], []
+        for ranks in ranks_of(name):
+            forward = forward_pass(architecture_named(model), tp=ranks, phase="decode")
+            distinct, order = forward.numbered
+            sums = [isinstance(op.shape, AllReduce) for op in distinct]
+            ns = [int(Kernels(profile).time(op, work).ns[0]) for op in distinct]
+            whole.append(int(StepCost(forward, profile, FULL).times(work).device_ns[0]))
+            alone.append(whole[-1] - sum(ns[i] for i in order if sums[i]))
+        for fewer, more in pairwise(alone):
+            assert more < 1.03 * fewer, (requests, alone)
+        if name in NVLINK:
+            assert whole[-1] < 1.1 * whole[0], (requests, whole)
+
+
+def test_gb300_carries_the_fit_of_reproduce() -> None:
+    """One machine has one fit: the figures that profile show prints are those of reproduce."""
+    host, found = load_profile("gb300").host, solve().parameters
+    assert host.dispatch[""].value == pytest.approx(found.dispatch_ns, rel=1e-3)
+    assert host.dispatch["attention"].value == pytest.approx(found.attention_ns, rel=1e-3)
+    assert host.break_body.value == pytest.approx(found.attention_ns, rel=1e-3)
+    assert host.piece.value == pytest.approx(found.piece_ns, rel=1e-3)
+    assert host.compiled_dispatch.value == pytest.approx(found.compiled_dispatch_ns, rel=1e-3)
+    exec_bytes = load_profile("gb300").memory.exec_bytes_per_node.value
+    measured = load_profile("h200").memory.exec_bytes_per_node.value
+    assert exec_bytes / measured == pytest.approx(found.exec_factor, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", ["a100", "h100", "b200", "b300", "gb200"])
+def test_other_gpus_have_the_engines_host_on_their_cpu(name: str) -> None:
+    """Every cost of SGLang's own Python is the same multiple of gb300's: 1 on the same CPU, else
+    what dispatches took in the same tables. The profile's description says so."""
+    fitted, profile = load_profile("gb300").host, load_profile(name)
+    host = profile.host
+    pairs = [(host.dispatch[kind], fitted.dispatch[kind]) for kind in fitted.dispatch]
+    for cost in ("compiled_dispatch", "break_body", "piece"):
+        pairs.append((getattr(host, cost), getattr(fitted, cost)))
+    ratios = [here.value / there.value for here, there in pairs]
+    assert ratios == pytest.approx([ratios[0]] * len(ratios))
+    assert {here.provenance for here, _ in pairs} == {"assumed"}
+    if name == "gb200":
+        assert ratios[0] == 1
+    else:
+        assert 0.3 < ratios[0] < 1
+        assert f"times {ratios[0]:.2f}" in profile.description
+    assert "SGLang's host costs as fitted on gb300" in profile.description
+
+
+def test_h100_agrees_with_the_host_of_measured_deployments() -> None:
+    """An independent estimate: server costs fitted to measured deployments put SGLang's host at
+    1.5 to 2 times the measured one; its costs on H100 by way of the GB300 fit lie within 10 %."""
+    lean = load_profile("h200").host.dispatch[""].value
+    costs = server_costs()["sglang"]
+    engine = load_profile("h100").host.dispatch[""].value / lean
+    assert costs.host_experts / 1.1 < engine < costs.host_dense * 1.1
 
 
 def test_a_profile_differs_from_itself_by_nothing() -> None:

@@ -183,7 +183,8 @@ PLANES_MUTANTS = {
 
 
 def collectives_agree(collectives: ModuleType) -> bool:
-    """Graph rows by bytes, NCCL where it is faster, dispatch from small messages on one host."""
+    """Graph rows by bytes, NCCL where it is faster, another kernel across hosts alone, late rows in
+    order, dispatch from small messages on one host."""
     rows = tables()["comm", "custom_allreduce_perf"]
     large = [
         {**r, "latency": 1.0, "message_size": r["message_size"] << shift}
@@ -194,13 +195,28 @@ def collectives_agree(collectives: ModuleType) -> bool:
         {**r, "num_gpus": ranks, "latency": r["latency"] * 40}
         for r in small if r["num_gpus"] == 2 for ranks in (8, 16, 32, 64)
     ]  # fmt: skip
-    own = table([*small, *large, *far])
     nccl = table(
         [{"op_name": "all_reduce", "nccl_dtype": dtype, "num_gpus": 2, "message_size": size,
           "latency": ms} for dtype, size, ms in (("half", 1_048_576, 0.5), ("half", 128, 9.0),
                                                  ("int8", 128, 1e-4))]
     )  # fmt: skip
-    curves = {c.key.ranks: c for c in collectives.all_reduces(own, nccl, "s")}
+    late = [{**r, "latency": r["latency"] * (3 if r["message_size"] == 1024 else 1)} for r in small]
+    own = table([*small, *large, *far])
+    slow, disordered = collectives.all_reduces(table(late), None, "s")
+    if disordered != 2 or slow[0].ns[1] != slow[0].ns[2] or slow[0].ns[0] >= slow[0].ns[1]:
+        return False
+    wide = table(
+        [{"num_gpus": ranks, "message_size": size, "latency": 0.002} for ranks in (2, 4, 8)
+         for size in (128, 1024, 8192, 65_536)]
+    )  # fmt: skip
+    fabric = collectives.Fabric(4, wide, "w")
+    spanning = {c.key.ranks: c for c in collectives.all_reduces(own, None, "s", fabric)[0]}
+    sources = {ranks: curve.source for ranks, curve in spanning.items()}
+    if sources != {2: "s", 4: "s", 8: "s, or w", 16: "s, or w", 32: "s, or w", 64: "s, or w"}:
+        return False
+    if set(spanning[8].ns) != {2000.0} or spanning[4].ns[0] != round(1e3 * all_reduce_us(4, 128)):
+        return False
+    curves = {c.key.ranks: c for c in collectives.all_reduces(own, nccl, "s")[0]}
     at = dict(zip(curves[2].x, curves[2].ns, strict=True))
     return bool(
         at[256.0] == round(1e3 * all_reduce_us(2, 128))
@@ -219,6 +235,12 @@ COLLECTIVES_MUTANTS = {
     "large messages too": ("SMALL = 65_536", "SMALL = 1 << 40"),
     "ranks on other hosts": ("ONE_HOST = 4", "ONE_HOST = 64"),
     "eager ones in the curve": ('.endswith("graph")', '.endswith("eager")'),
+    "late rows stay": (
+        "ns, late = ordered(np.array([times[size] for size in sizes]))",
+        "ns, late = np.array([times[size] for size in sizes]), 0",
+    ),
+    "another kernel on one host": ("ranks > fabric.host", "ranks >= fabric.host"),
+    "nothing spans hosts": ("spanning = fabric if", "spanning = None if"),
     "graph less eager": ("both[True] - both[False]", "both[False] - both[True]"),
 }
 
