@@ -18,7 +18,7 @@ import numpy as np
 
 from simcg.cli.setting import TrafficSource, scenario_from
 from simcg.des.serving import Arrivals, Poisson, simulate
-from simcg.des.serving.overload import capacity_per_s
+from simcg.des.serving.overload import capacity
 from simcg.des.serving.setup import Wanted
 from simcg.des.serving.statistics import paired
 from simcg.ladder import Ladder
@@ -71,12 +71,12 @@ def main() -> None:
     for workload in sys.argv[1:] or [name for name in workload_names() if name != UNIFORM]:
         base = question(workload, "prefill-first", 1.0)
         config, clock = base.server(base.scenario.default_ladder)
-        most = capacity_per_s(config, base.arrivals, seed=0, clock=clock)
+        most = capacity(config, base.arrivals, seed=0, clock=clock).mean
         for load in LOADS:
             for pair in PAIRS:
                 asked = [question(workload, name, load * most) for name in pair]
                 default = base.scenario.default_ladder
-                rest = [iterated(one, lambda _: None)[0][-1] for one in asked]
+                rest = [iterated(one, one.server, lambda _: None)[0][-1] for one in asked]
                 for name, ladders in (("default", [default] * 2), (f"last, <= {GRAPHS}", rest)):
                     runs = [figures(*both) for both in zip(asked, ladders, strict=True)]
                     cells = [saving(runs[0][k], runs[1][k]) for k in (0, 1)]

@@ -13,11 +13,18 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from simcg.arrays import Floats, Ints
+from simcg.backend import BREAKABLE, EAGER
 from simcg.cost.burst import Pace
+from simcg.cost.table import ReplayModel
+from simcg.des.serving import ServerConfig
 from simcg.des.serving.clock import ServingClock
 from simcg.des.serving.lines import TICK_BITS, TICKS_PER_NS, Lines, lines_through, value_at
-from simcg.des.serving.policy import Policy
+from simcg.des.serving.policy import Policy, policy_named
 from simcg.des.serving.server import NEVER, Columns, Limits
+from simcg.hardware.catalog import load_profile
+from simcg.ladder import AdmissionRule, Ladder
+from simcg.model.catalog import load_architecture
+from simcg.model.forward import forward_pass
 
 NO_LINE = Lines((0,), (0,), (0,))
 
@@ -301,3 +308,14 @@ def made_columns(random: np.random.Generator, count: int, *, closed: int = 0) ->
 def columns_of(*parts: Ints | Floats) -> Columns:
     """Arrival, prompt, cached and output as the server reads them."""
     return Columns(*(array("q", part.astype(np.int64).tobytes()) for part in parts))
+
+
+def small_server(*sizes: int, policy: str = "prefill-first") -> ServerConfig:
+    """Qwen3-8B on an H200, 32 requests and chunks of 512 tokens."""
+    model = ReplayModel(
+        forward_pass(load_architecture("qwen3-8b")), load_profile("h200"), BREAKABLE, EAGER
+    )
+    return ServerConfig(
+        model, Ladder.of(sizes), AdmissionRule(), Ladder.of((1, 4, 16, 32)), 512, 32, 200_000,
+        policy=policy_named(policy, sizes),
+    )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,11 +19,20 @@ from simcg.cli.options import json_option, server_options, traffic_options
 from simcg.cli.setting import TrafficSource, scenario_from
 from simcg.cli.show import console, print_json, stages
 from simcg.cost.startup import startup
-from simcg.des.serving import Arrivals, Closed, Gamma, Poisson, ServerConfig, Traced, simulate
+from simcg.des.serving import (
+    Arrivals,
+    AtOnce,
+    Closed,
+    Gamma,
+    Poisson,
+    ServerConfig,
+    Traced,
+    simulate,
+)
 from simcg.des.serving.arrivals import Process
 from simcg.des.serving.clock import ServingClock
 from simcg.des.serving.memory import KvBudget
-from simcg.des.serving.overload import overload
+from simcg.des.serving.overload import load_of
 from simcg.des.serving.policy import POLICIES
 from simcg.des.serving.server import LoggedStep
 from simcg.des.serving.setup import MAX_RUNNING, Wanted, server_setup
@@ -39,7 +49,7 @@ if TYPE_CHECKING:
 @click.command("simulate")
 @traffic_options
 @click.option("--request-rate", type=float, metavar="R", help="Requests a second that arrive at "
-              "random instead of at the trace's times.")  # fmt: skip
+              "random instead of at the trace's times; inf: all at once.")  # fmt: skip
 @click.option("--burstiness", type=float, metavar="B", help="Shape of the gaps of --request-rate: "
               "1 is Poisson, less is burstier (as in vLLM's bench serve).")  # fmt: skip
 @click.option("--concurrency", type=int, metavar="N", help="Clients in a closed loop: each sends "
@@ -120,7 +130,7 @@ def _simulated(
         config=config,
         budget=budget,
         result=result,
-        overload=overload(config, arrivals, result, seed=seed, clock=clock),
+        load=load_of(config, arrivals, result, seed=seed, clock=clock),
         startup=startup(config.ladder.sizes, config.model),
         decode_startup=startup(config.decode_ladder.sizes, decode_model),
     )
@@ -141,14 +151,19 @@ def arrivals_from(scenario: Scenario, options: dict[str, Any]) -> Arrivals:
     rate, shape, clients = (options[k] for k in ("request_rate", "burstiness", "concurrency"))
     if shape is not None:
         require(rate is not None, "--burstiness", "", shape, "--request-rate beside it")
-        require(shape > 0, "--burstiness", "", shape, "a number > 0")
+        require(rate < math.inf, "--burstiness", "", shape, "a finite --request-rate beside it")
+        inside = 1e-4 <= shape <= 1e6
+        require(inside, "--burstiness", "", shape, "a number from 0.0001 to 1000000")
     process: Process = Traced(scenario.rate)
     if clients is not None:
         require(rate is None, "--concurrency", "", clients, "no --request-rate beside it")
         process = Closed(clients)
     elif rate is not None:
         require(rate > 0, "--request-rate", "", rate, "requests a second > 0")
-        process = Poisson(rate) if shape is None else Gamma(rate, shape**-0.5)
+        if math.isinf(rate):
+            process = AtOnce()
+        else:
+            process = Poisson(rate) if shape is None else Gamma(rate, shape**-0.5)
     if not isinstance(process, Traced):
         require(scenario.rate == 1, "--rate", "", scenario.rate, "1: it speeds up a trace's times")
     return Arrivals(traffic, process, options["num_prompts"], options["output_tokens"])
@@ -198,8 +213,9 @@ def _print(scenario: Scenario, report: ServingReport, arrivals: Arrivals) -> Non
     )
     out.print(f"{arrivals.requests.source}; {arrivals.process}", style="dim")
     out.print()
-    if report.overload is not None:
-        out.print(str(report.overload), style="bold")
+    warning = None if report.load is None else report.load.warning
+    if warning is not None:
+        out.print(warning, style="bold")
         out.print()
     tables = (
         serving.latency_table, serving.load_table, serving.steps_table, serving.memory_table,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from rich.table import Table
 
 from simcg.cost.startup import Startup
+from simcg.des.serving.arrivals import shown_rate
 from simcg.des.serving.config import ServerConfig
 from simcg.des.serving.memory import KvBudget
-from simcg.des.serving.overload import Overload
+from simcg.des.serving.overload import Load
 from simcg.des.serving.result import Padding, ServingResult
 from simcg.des.serving.statistics import Interval, batch_means, batch_quantiles
 from simcg.report.tables import Row, plain_table
@@ -28,7 +30,7 @@ class ServingReport:
     config: ServerConfig
     budget: KvBudget
     result: ServingResult
-    overload: Overload | None
+    load: Load | None
     startup: Startup
     decode_startup: Startup
 
@@ -43,8 +45,13 @@ class ServingReport:
         return self.result.decode_padding(self.config.decode_ladder)
 
     def intervals(self) -> dict[str, Interval]:
-        """95 % intervals in ms of the means and 99th percentiles, by batch means."""
-        out = {}
+        """95 % intervals in ms of the means and 99th percentiles, by batch means.
+
+        None where all come at once: such a run has no steady state.
+        """
+        out: dict[str, Interval] = {}
+        if self.result.offered_per_s == math.inf:
+            return out
         for name, _ in FIGURES:
             values = getattr(self.result, f"{name}_ns") / 1e6
             if len(values):
@@ -59,28 +66,34 @@ def latency_table(report: ServingReport) -> Table:
     rows: list[Row] = []
     for name, words in (*FIGURES, ("itl", "between tokens")):
         known = intervals.get(f"mean_{name}_ms")
-        bounds = "" if known is None else f"{known.low:.2f} to {known.high:.2f}"
+        bounds = "-" if known is None else _bounds(known)
         three = (figures[f"{kind}_{name}_ms"] for kind in ("mean", "median", "p99"))
-        rows.append((f"{words} (ms)", *(f"{value:.2f}" for value in three), bounds))
+        rows.append((f"{words} (ms)", *map(_plain, three), bounds))
     return plain_table(("", "mean", "median", "p99", "mean, 95%"), rows)
 
 
 def load_table(report: ServingReport) -> Table:
     """Throughput, queue and cache."""
     figures, result = report.result.summary(), report.result
-    offered = result.offered_per_s
+    requests = count(len(result.output_tokens))
+    if result.warm_up:
+        requests += f", latencies without the first {count(result.warm_up)}"
     return plain_table(
         ("load", ""),
         [
-            ("requests, warm-up left out", count(int(figures["completed"]))),
-            ("requests a second", f"{figures['request_throughput']:.2f}"),
-            ("offered", "closed loop" if offered is None else f"{offered:.2f}"),
-            ("output tokens a second", f"{figures['output_throughput']:.0f}"),
-            ("server busy", percent(figures["utilisation"])),
-            ("requests that wait, mean", f"{figures['queue_length']:.2f}"),
-            ("wait for the first step, mean (ms)", f"{figures['mean_wait_ms']:.2f}"),
-            ("KV cache, most in use", percent(figures["kv_peak_share"])),
-            ("preemptions", count(int(figures["preemptions"]))),
+            ("requests", requests),
+            (
+                "requests a second, first arrival to last token",
+                _plain(figures["request_throughput"]),
+            ),
+            ("offered", _offered(result.offered_per_s)),
+            ("capacity, 95%", "-" if report.load is None else _bounds(report.load.capacity)),
+            ("output tokens a second", _plain(figures["output_throughput"], 0)),
+            ("server busy", percent(result.utilisation)),
+            ("requests that wait, mean", _plain(figures["queue_length"])),
+            ("wait for the first step, mean (ms)", _plain(figures["mean_wait_ms"])),
+            ("KV cache, most in use", percent(result.kv_peak_share)),
+            ("preemptions", count(result.tally.preemptions)),
         ],
     )
 
@@ -94,7 +107,7 @@ def steps_table(report: ServingReport) -> Table:
         mean = busy_ns / padding.steps / 1e6 if padding.steps else 0.0
         rows.append(
             (
-                name, count(padding.steps), f"{mean:.2f}", percent(busy_ns / result.window_ns),
+                name, count(padding.steps), f"{mean:.2f}", percent(busy_ns / result.makespan_ns),
                 percent(padding.share), percent(padding.eager_share), _reasons(padding),
             )
         )  # fmt: skip
@@ -128,11 +141,14 @@ def memory_table(report: ServingReport) -> Table:
 
 def serving_json(report: ServingReport) -> dict[str, Any]:
     """Everything, by vLLM's names where it has them; times as their names say, bytes."""
-    over = report.overload
+    load = report.load
+    over = None if load is None else load.overload
     return {
         **report.result.summary(),
         "intervals": {name: asdict(one) for name, one in report.intervals().items()},
         "offered_per_s": report.result.offered_per_s,
+        "capacity": None if load is None else asdict(load.capacity),
+        "keeps_up": None if load is None else load.keeps_up or (None if over is None else False),
         "overload": None if over is None else asdict(over),
         "policy": report.config.policy.name,
         "ladder": list(report.config.ladder.sizes),
@@ -145,6 +161,22 @@ def serving_json(report: ServingReport) -> dict[str, Any]:
         "startup_ns": report.startup.ns + report.decode_startup.ns,
         "provenance": report.result.provenance,
     }
+
+
+def _plain(value: float | None, digits: int = 2) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _bounds(known: Interval) -> str:
+    finite = math.isfinite(known.half_width)
+    return f"{known.low:.2f} to {known.high:.2f}" if finite else "-"
+
+
+def _offered(per_s: float | None) -> str:
+    """Requests a second that come by themselves."""
+    if per_s is None:
+        return "closed loop"
+    return "all at once" if math.isinf(per_s) else shown_rate(per_s)
 
 
 def _reasons(padding: Padding) -> str:

@@ -107,7 +107,7 @@ def test_agrees_with_the_serving_simulator(
     columns = Columns(*(array("q", part.astype(np.int64).tobytes()) for part in parts))
     limits = Limits(step_tokens, clients, step_tokens, 10**6, 1)
     clock: Any = Clock(Priced())
-    server = serve(clock, MIXED if mixes else PREFILL_FIRST, limits, columns, clients, warm_up=0)
+    server = serve(clock, MIXED if mixes else PREFILL_FIRST, limits, columns, clients)
     first, last = np.array(server.first), np.array(server.finish)
     assert (ours.ttft_ns == first - np.array(columns.arrival)).all()
     spans = (last - first) / np.maximum(output - 1, 1)

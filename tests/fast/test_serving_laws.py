@@ -34,10 +34,10 @@ def one_step_requests(seed: int, tokens: Ints, mean_gap_ns: float) -> Columns:
     return columns_of(arrival, tokens, np.zeros_like(tokens), np.ones_like(tokens))
 
 
-def run(clock: ServingClock, columns: Columns, warm_up: float = 0.1) -> ServingResult:
+def run(clock: ServingClock, columns: Columns) -> ServingResult:
     count = len(columns.arrival)
-    server = serve(clock, PREFILL_FIRST, ONE_BY_ONE, columns, count, warm_up=warm_up)
-    return result_of(server, None)
+    server = serve(clock, PREFILL_FIRST, ONE_BY_ONE, columns, count)
+    return result_of(server, warm_up=count // 10)
 
 
 def pollaczek_khinchine(service_ns: Floats, mean_gap_ns: float) -> float:
@@ -81,7 +81,7 @@ def served(seed: int, policy: Policy) -> tuple[Server, list[LoggedStep]]:
     limits = Limits(30, 6, 4, int(random.integers(16, 40)), 5)
     clock, columns = made_clock(random, 30, 6), made_columns(random, 40)
     log: list[LoggedStep] = []
-    return serve(clock, policy, limits, columns, 40, warm_up=0, log=log), log
+    return serve(clock, policy, limits, columns, 40, log=log), log
 
 
 @pytest.mark.parametrize("policy", [PREFILL_FIRST, MIXED], ids=lambda p: p.name)
@@ -89,7 +89,7 @@ def test_little(policy: Policy) -> None:
     """The queue's integral, swept event by event, is its mean times the time: over any window."""
     for seed in range(40):
         server, _ = served(seed, policy)
-        result = result_of(server, None)
+        result = result_of(server)
         end = int(result.finish_ns.max())
         for begin, stop in ((0, end), (end // 3, end // 2)):
             events = sorted(

@@ -11,15 +11,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from simcg.backend import BREAKABLE, EAGER
-from simcg.cost.table import ReplayModel
 from simcg.des.serving import (
     Arrivals,
     Closed,
     Gamma,
     OnOff,
     Poisson,
-    ServerConfig,
     Traced,
     simulate,
 )
@@ -27,29 +24,17 @@ from simcg.des.serving.arrivals import Process
 from simcg.des.serving.clock import Captured
 from simcg.des.serving.compare import compare
 from simcg.des.serving.memory import kv_budget
-from simcg.des.serving.overload import capacity_per_s, overload
 from simcg.des.serving.policy import MIXED, PREFILL_FIRST, Policy, policy_named, shortened
 from simcg.des.serving.statistics import batch_quantiles, interval, paired, t_quantile
 from simcg.des.serving.tally import Gaps, gap_class, gap_start
 from simcg.errors import InputError
-from simcg.hardware.catalog import load_profile
 from simcg.ladder import AdmissionRule, Ladder
 from simcg.model.catalog import load_architecture
-from simcg.model.forward import forward_pass
 from simcg.workload.builtin import builtin_workload
+from tests.serving import small_server
 from tests.studies import run_cli
 
 CONV = builtin_workload("azure-conv", 400)
-
-
-def small_server(*sizes: int, policy: str = "prefill-first") -> ServerConfig:
-    model = ReplayModel(
-        forward_pass(load_architecture("qwen3-8b")), load_profile("h200"), BREAKABLE, EAGER
-    )
-    return ServerConfig(
-        model, Ladder.of(sizes), AdmissionRule(), Ladder.of((1, 4, 16, 32)), 512, 32, 200_000,
-        policy=policy_named(policy, sizes),
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -109,21 +94,6 @@ def test_common_random_numbers_see_a_difference_that_chance_hides() -> None:
     assert found.difference.half_width < found.first.half_width / 2
 
 
-def test_overload_is_said_and_a_server_that_keeps_up_is_left_alone() -> None:
-    """Offered above what the saturated server does diverges; half of it does not."""
-    config = small_server(64, 128, 256, 512)
-    clock = config.clock()
-    most = capacity_per_s(config, Arrivals(CONV, Poisson(1.0)), seed=1, clock=clock)
-    for share, diverges in ((0.5, False), (1.5, True)):
-        arrivals = Arrivals(CONV, Poisson(most * share))
-        result = simulate(config, arrivals, 1, clock=clock)
-        found = overload(config, arrivals, result, seed=1, clock=clock)
-        assert (found is not None) == diverges
-        if found is not None:
-            assert str(found).startswith("the queue diverges: offered ")
-            assert found.capacity_per_s == pytest.approx(most, rel=0.05)
-
-
 def test_bucket_edges_leave_no_padding_while_more_waits() -> None:
     """Saturated, with a chunk that is no bucket: the edge policy pads the last step alone."""
     sizes = (64, 128, 300)
@@ -131,7 +101,7 @@ def test_bucket_edges_leave_no_padding_while_more_waits() -> None:
     for name in ("prefill-first", "bucket-edge"):
         config = small_server(*sizes, policy=name)
         arrivals = Arrivals(CONV, Closed(400), output_tokens=1)
-        result = simulate(config, arrivals, 1, warm_up=0)
+        result = simulate(config, arrivals, 1)
         padding = result.chunked_padding(config.ladder, config.rule)
         padded[name] = (padding.padded_rows, padding.steps - padding.replayed)
     assert padded["prefill-first"][1] > 800  # 512 tokens are above the ceiling of 300
@@ -241,7 +211,7 @@ def test_the_budget_adds_up_and_says_what_is_short() -> None:
         ("--workload uniform --request-rate 2", "output tokens: got none, expected output lengths"),
         ("--kv-tokens 100", "expected at most the KV cache of 96 tokens"),
         ("--model llama-3.1-70b --request-rate 1", "GiB more, for a first token of the KV cache"),
-        ("--concurrency 0", "concurrency: got 0, expected an integer >= 1"),
+        ("--concurrency 0", "--concurrency: got 0, expected an integer >= 1"),
         ("--ladder nope", "--ladder: got 'nope', expected sizes"),
         ("--engine vllm --max-num-seqs 9000", "at most the chunk of 8192"),
         ("--burstiness 2", "--request-rate beside it"),

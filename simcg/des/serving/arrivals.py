@@ -109,13 +109,21 @@ class Closed:
     concurrency: int
 
     def __post_init__(self) -> None:
-        require(self.concurrency >= 1, "concurrency", "", self.concurrency, "an integer >= 1")
+        require(self.concurrency >= 1, "--concurrency", "", self.concurrency, "an integer >= 1")
 
     def __str__(self) -> str:
         return f"a closed loop of {self.concurrency} clients"
 
 
-Process = Traced | Poisson | Gamma | OnOff | Closed
+@dataclass(frozen=True, slots=True)
+class AtOnce:
+    """All requests wait from the start, as with an infinite rate of vLLM's ``bench serve``."""
+
+    def __str__(self) -> str:
+        return "all requests at once"
+
+
+Process = Traced | Poisson | Gamma | OnOff | Closed | AtOnce
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +147,13 @@ class Arrivals:
             expected = "times, or another arrival process (Poisson, a closed loop)"
             raise InputError(source, "arrivals", Finding("no times"), expected)
         if self.count is not None:
-            require(self.count >= 1, "requests", "", self.count, "an integer >= 1")
+            require(self.count >= 1, "--num-prompts", "", self.count, "an integer >= 1")
             replayed = isinstance(process, Traced) and self.count > len(self.requests)
-            require(not replayed, "requests", "", self.count, f"at most the {len(self.requests)} "
-                    "of the trace that is replayed")  # fmt: skip
+            most = f"at most the {len(self.requests)} of the trace that is replayed"
+            require(not replayed, "--num-prompts", "", self.count, most)
         if self.output_tokens is not None:
             inside = 1 <= self.output_tokens <= MAX_TOKENS
-            require(inside, "output_tokens", "", self.output_tokens, f"1 to {MAX_TOKENS}")
+            require(inside, "--output-tokens", "", self.output_tokens, f"1 to {MAX_TOKENS}")
         elif not bool((self.requests.output_tokens > 0).any()):
             expected = "output lengths: a column, or one length for all (--output-tokens)"
             raise InputError(source, "output tokens", Finding("none"), expected)
@@ -176,9 +184,11 @@ class Arrivals:
             times = np.full(total, NEVER, dtype=np.int64)
             times[: process.concurrency] = 0
             return times
+        if isinstance(process, AtOnce):
+            return np.zeros(total, dtype=np.int64)
         gaps = process.gaps_s(total, np.random.default_rng([seed, 1]))
-        last = float(gaps.sum())
-        require(last * 1e9 < MAX_TIME_NS, "rate", "", process.per_s, "arrivals within 146 years")
+        within, late = float(gaps.sum()) * 1e9 < MAX_TIME_NS, "arrivals within 146 years"
+        require(within, "--request-rate", "", process.per_s, late)
         return np.rint(np.cumsum(gaps) * 1e9).astype(np.int64)
 
     def columns(self, seed: int) -> tuple[Columns, int]:
@@ -192,14 +202,22 @@ class Arrivals:
         return Columns(*(array("q", part.tobytes()) for part in parts)), sent
 
     def offered_per_s(self, arrival_ns: Ints) -> float | None:
-        """Requests a second that come whatever the server does; None in a closed loop."""
+        """Requests a second that come whatever the server does.
+
+        Infinite where all come at once; None in a closed loop.
+        """
         if isinstance(self.process, Closed):
             return None
-        if not isinstance(self.process, Traced):
+        if isinstance(self.process, Poisson | Gamma | OnOff):
             return self.process.per_s
-        span = int(arrival_ns[-1])
-        return (len(arrival_ns) - 1) * 1e9 / span if span else None
+        span = int(arrival_ns[-1] - arrival_ns[0])
+        return (len(arrival_ns) - 1) * 1e9 / span if span else math.inf
+
+
+def shown_rate(per_s: float) -> str:
+    """Two digits after the point, or three in all where the rate is huge."""
+    return f"{per_s:.2f}" if per_s < 1e6 else f"{per_s:.3g}"
 
 
 def _check_rate(per_s: float) -> None:
-    require(0 < per_s < math.inf, "rate", "", per_s, "requests a second > 0")
+    require(0 < per_s < math.inf, "--request-rate", "", per_s, "requests a second > 0")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections import Counter
 from collections.abc import Sequence
@@ -46,10 +47,10 @@ class ServingResult:
     """A finished run. Columns are int64 by request in order of arrival; times in ns.
 
     ``start_ns``: of the first step that computes a part of it, ``first_ns``: its first token,
-    ``finish_ns``: its last. ``warm_up`` requests are left out of all figures, which cover the
-    ``window_ns`` from the completion of so many to the end. ``before`` and ``after`` are the
-    counts at both ends of it. ``kv_peak``: most of the ``kv_blocks`` in use.
-    ``offered_per_s``: None in a closed loop.
+    ``finish_ns``: its last. Latencies leave out the first ``warm_up`` requests. Rates and counts
+    are those of all requests over ``makespan_ns``, so that none counts work without its time.
+    ``kv_peak``: most of the ``kv_blocks`` in use. ``offered_per_s``: infinite where all come at
+    once, None in a closed loop.
     """
 
     arrival_ns: Ints
@@ -59,9 +60,7 @@ class ServingResult:
     prompt_tokens: Ints
     output_tokens: Ints
     warm_up: int
-    warm_at_ns: int
-    before: Tally
-    after: Tally
+    tally: Tally
     kv_blocks: int
     kv_peak: int
     slot_counts: tuple[int, ...]
@@ -69,9 +68,9 @@ class ServingResult:
     provenance: Provenance
 
     @property
-    def window_ns(self) -> int:
-        """The time that the figures cover."""
-        return int(self.finish_ns.max()) - self.warm_at_ns
+    def makespan_ns(self) -> int:
+        """From the first arrival to the last token."""
+        return int(self.finish_ns.max()) - int(self.arrival_ns[0])
 
     @cached_property
     def ttft_ns(self) -> Ints:
@@ -103,20 +102,17 @@ class ServingResult:
     @property
     def busy_ns(self) -> tuple[float, float]:
         """Time in steps with prefill tokens, and in steps of decodes alone."""
-        before, after = self.before, self.after
-        chunked = after.chunked_ticks - before.chunked_ticks
-        decode = after.decode_ticks - before.decode_ticks
-        return chunked / TICKS_PER_NS, decode / TICKS_PER_NS
+        return self.tally.chunked_ticks / TICKS_PER_NS, self.tally.decode_ticks / TICKS_PER_NS
 
     @property
     def utilisation(self) -> float:
-        """Share of the window in which a step runs."""
-        return sum(self.busy_ns) / self.window_ns if self.window_ns else 0.0
+        """Share of the time in which a step runs."""
+        return min(sum(self.busy_ns) / self.makespan_ns, 1.0)  # arrivals are in whole ns
 
     @property
     def queue_length(self) -> float:
-        """Mean number of requests that wait for their first step, over the window."""
-        return self.mean_waiting(self.warm_at_ns, int(self.finish_ns.max()))
+        """Mean number of requests that wait for their first step."""
+        return self.mean_waiting(int(self.arrival_ns[0]), int(self.finish_ns.max()))
 
     def mean_waiting(self, begin_ns: int, end_ns: int) -> float:
         """The same from ``begin_ns`` to ``end_ns``."""
@@ -128,12 +124,12 @@ class ServingResult:
     @property
     def decode_steps(self) -> int:
         """Steps of decodes alone."""
-        return sum(self.after.decode) - sum(self.before.decode)
+        return sum(self.tally.decode)
 
     @property
     def chunked_steps(self) -> int:
         """Steps with prefill tokens."""
-        return sum(map(sum, self.after.chunked)) - sum(map(sum, self.before.chunked))
+        return sum(map(sum, self.tally.chunked))
 
     @property
     def kv_peak_share(self) -> float:
@@ -141,12 +137,11 @@ class ServingResult:
         return self.kv_peak / self.kv_blocks
 
     def gap_quantile_ns(self, level: float) -> float:
-        """Quantile of the gaps between tokens; within 0.4 % (see ``Gaps``)."""
-        pairs = zip(self.after.gaps.counts, self.before.gaps.counts, strict=True)
-        counts = np.array([a - b for a, b in pairs])
+        """Quantile of the gaps between tokens, nan of none; within 0.4 % (see ``Gaps``)."""
+        counts = np.array(self.tally.gaps.counts)
         total = int(counts.sum())
         if not total:
-            return 0.0
+            return math.nan
         at = int(np.searchsorted(np.cumsum(counts), level * total))
         return (gap_start(at) + gap_start(at + 1)) / 2 / TICKS_PER_NS
 
@@ -156,45 +151,46 @@ class ServingResult:
         return _padding(
             ladder, rule,
             [
-                (rows, many, after - before)
-                for many, table, earlier in zip(
-                    requests, self.after.chunked, self.before.chunked, strict=True
-                )
-                for rows, (after, before) in enumerate(zip(table, earlier, strict=True))
+                (rows, many, steps)
+                for many, table in zip(requests, self.tally.chunked, strict=True)
+                for rows, steps in enumerate(table)
             ],
         )  # fmt: skip
 
     def decode_padding(self, ladder: Ladder) -> Padding:
         """Padding of the steps of decodes alone."""
-        pairs = zip(self.after.decode, self.before.decode, strict=True)
-        used = [(m, m, after - before) for m, (after, before) in enumerate(pairs)]
+        used = [(m, m, steps) for m, steps in enumerate(self.tally.decode)]
         return _padding(ladder, AdmissionRule(), used)
 
-    def summary(self) -> dict[str, float]:
-        """The figures of vLLM's ``bench serve`` by their names there, and of the server."""
-        window_s = self.window_ns / 1e9 or float("inf")
-        tokens, prompts = self.output_tokens[self.warm_up :], self.prompt_tokens[self.warm_up :]
+    def summary(self) -> dict[str, float | None]:
+        """The figures of vLLM's ``bench serve`` by their names there, and of the server.
+
+        None where there is nothing to measure, as between tokens of requests of one token.
+        """
+        seconds = self.makespan_ns / 1e9
+        tokens, prompts = int(self.output_tokens.sum()), int(self.prompt_tokens.sum())
+        count = len(self.output_tokens)
         figures: dict[str, float] = {
-            "completed": len(tokens),
-            "duration": self.window_ns / 1e9,
-            "total_input_tokens": int(prompts.sum()),
-            "total_output_tokens": int(tokens.sum()),
-            "request_throughput": len(tokens) / window_s,
-            "output_throughput": int(tokens.sum()) / window_s,
-            "total_token_throughput": int(tokens.sum() + prompts.sum()) / window_s,
+            "completed": count,
+            "duration": seconds,
+            "total_input_tokens": prompts,
+            "total_output_tokens": tokens,
+            "request_throughput": count / seconds,
+            "output_throughput": tokens / seconds,
+            "total_token_throughput": (tokens + prompts) / seconds,
         }
         for name, values in (
             ("ttft", self.ttft_ns), ("tpot", self.tpot_ns), ("e2el", self.e2el_ns),
         ):  # fmt: skip
             figures |= _three(name, values)
-        gaps = (self.finish_ns - self.first_ns)[self.warm_up :]
-        figures["mean_itl_ms"] = float(gaps.sum()) / max(int((tokens - 1).sum()), 1) / 1e6
+        gaps = int((self.finish_ns - self.first_ns).sum())
+        figures["mean_itl_ms"] = gaps / (tokens - count) / 1e6 if tokens > count else math.nan
         for word, level in QUANTILES:
             figures[f"{word}_itl_ms"] = self.gap_quantile_ns(level) / 1e6
-        return figures | self._server_figures()
+        every = figures | self._server_figures()
+        return {name: None if math.isnan(value) else value for name, value in every.items()}
 
     def _server_figures(self) -> dict[str, float]:
-        before, after = self.before, self.after
         return {
             "mean_wait_ms": float(self.wait_ns.mean()) / 1e6,
             "queue_length": self.queue_length,
@@ -203,19 +199,17 @@ class ServingResult:
             "decode_steps": self.decode_steps,
             "prefill_busy_s": self.busy_ns[0] / 1e9,
             "decode_busy_s": self.busy_ns[1] / 1e9,
-            "preemptions": after.preemptions - before.preemptions,
-            "recomputed_tokens": after.recomputed_tokens - before.recomputed_tokens,
+            "preemptions": self.tally.preemptions,
+            "recomputed_tokens": self.tally.recomputed_tokens,
             "kv_peak_share": self.kv_peak_share,
         }
 
 
-def result_of(server: Server, offered_per_s: float | None) -> ServingResult:
-    """The result of a server that has finished."""
+def result_of(
+    server: Server, offered_per_s: float | None = None, *, warm_up: int = 0
+) -> ServingResult:
+    """The result of a server that has finished; latencies leave out the first ``warm_up``."""
     columns = server.columns
-    before = server.warm_tally
-    if before is None:  # no warm-up
-        empty = [[0] * len(one) for one in server.tally.chunked]
-        before = Tally(empty, [0] * len(server.tally.decode))
     return ServingResult(
         arrival_ns=_column(columns.arrival),
         start_ns=_column(server.start),
@@ -223,10 +217,8 @@ def result_of(server: Server, offered_per_s: float | None) -> ServingResult:
         finish_ns=_column(server.finish),
         prompt_tokens=_column(columns.prompt),
         output_tokens=_column(columns.output),
-        warm_up=max(server.warm_up, 0),
-        warm_at_ns=server.warm_at,
-        before=before,
-        after=server.tally,
+        warm_up=warm_up,
+        tally=server.tally,
         kv_blocks=server.limits.kv_blocks,
         kv_peak=server.kv_peak,
         slot_counts=server.clock.slot_counts,
@@ -240,9 +232,9 @@ def _column(values: array[int]) -> Ints:
 
 
 def _three(name: str, values: Ints | Floats) -> dict[str, float]:
-    """Mean and quantiles in ms; 0 where there are none."""
+    """Mean and quantiles in ms; nan where there are none."""
     if not len(values):
-        return {f"{word}_{name}_ms": 0.0 for word in ("mean", "median", "p99")}
+        return {f"{word}_{name}_ms": math.nan for word in ("mean", "median", "p99")}
     figures = {f"mean_{name}_ms": float(values.mean()) / 1e6}
     for word, level in QUANTILES:
         figures[f"{word}_{name}_ms"] = float(np.quantile(values, level)) / 1e6

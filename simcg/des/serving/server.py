@@ -88,7 +88,7 @@ class Server:
         "finished", "finishes", "first", "free", "head", "joined", "keys", "last_end",
         "least_free", "lengths", "limits", "log", "mark", "next_arrival", "now", "partial", "phase",
         "policy", "preempted", "progress", "rest", "rest_at", "round", "running", "sent", "start",
-        "tally", "warm_at", "warm_tally", "warm_up",
+        "tally",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0913, PLR0917 - what a server is made of
@@ -107,8 +107,6 @@ class Server:
             [[0] * (rows + 1) for _ in clock.chunked], [0] * (limits.max_running + 1)
         )
         self.progress, self.mark = progress, 0
-        self.warm_up, self.warm_at = 0, 0
-        self.warm_tally: Tally | None = None
         self.now = 0
         self.head = self.arrived = self.finished = 0
         self.next_arrival = columns.arrival[0] << TICK_BITS
@@ -432,17 +430,9 @@ class Server:
             if self.sent == self.arrived:
                 self.next_arrival = moment << TICK_BITS
             self.sent += 1
-        if self.finished >= self.mark:
-            self._pass(moment)
-
-    def _pass(self, moment: int) -> None:
-        """The end of the warm-up, and every hundredth of the requests for who watches."""
-        if self.finished == self.warm_up:
-            self.warm_at, self.warm_tally = moment, self.tally.copy()
-        self.mark = self.count if self.finished >= self.warm_up else self.warm_up
-        if self.progress is not None:
+        if self.progress is not None and self.finished >= self.mark:
             self.progress(self.finished)
-            self.mark = min(self.mark, self.finished + max(1, self.count // 100))
+            self.mark = self.finished + max(1, self.count // 100)
 
     def _note(  # noqa: PLR0913, PLR0917 - what a step is
         self, ticks: int, steps: int, tokens: int, requests: int, decodes: int, pairs: int

@@ -15,7 +15,7 @@ from simcg.des.serving.server import Columns, Limits, LoggedStep, Server
 from simcg.errors import Finding, InputError
 
 WARM_UP = 0.1
-"""Share of the requests whose completion ends the warm-up: what comes before is not counted."""
+"""Share of the requests, the first ones, that latencies leave out: they met an empty server."""
 
 
 def simulate(  # noqa: PLR0913 - keyword-only beyond three
@@ -30,18 +30,19 @@ def simulate(  # noqa: PLR0913 - keyword-only beyond three
 ) -> ServingResult:
     """Serve the requests that ``seed`` draws until all are done.
 
-    ``clock``: that of ``config``, where it is known already. ``log`` is filled with every run of
-    equal steps; ``progress`` hears how many requests are done. Raises ``InputError`` for a
-    request that the KV cache can never hold.
+    ``clock``: that of ``config``, where it is known already. ``warm_up``: share of the requests
+    that latencies leave out; none where all come at once, as the first are then no less loaded.
+    ``log`` is filled with every run of equal steps; ``progress`` hears how many requests are done.
+    Raises ``InputError`` for a request that the KV cache can never hold.
     """
     columns, sent = arrivals.columns(seed)
     clock = config.clock() if clock is None else clock
     limits = config.limits
-    server = serve(
-        clock, config.policy, limits, columns, sent, warm_up=warm_up, log=log, progress=progress
-    )
+    at_once = columns.arrival[0] == columns.arrival[-1]
+    server = serve(clock, config.policy, limits, columns, sent, log=log, progress=progress)
     offered = arrivals.offered_per_s(np.frombuffer(columns.arrival, dtype=np.int64))
-    return result_of(server, offered)
+    left_out = 0 if at_once else int(warm_up * server.count)
+    return result_of(server, offered, warm_up=left_out)
 
 
 def serve(  # noqa: PLR0913 - what a server is made of
@@ -51,7 +52,6 @@ def serve(  # noqa: PLR0913 - what a server is made of
     columns: Columns,
     sent: int,
     *,
-    warm_up: float = WARM_UP,
     log: list[LoggedStep] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Server:
@@ -61,7 +61,6 @@ def serve(  # noqa: PLR0913 - what a server is made of
     _check_lengths(columns, limits)
     env = simpy.Environment()
     server = Server(env, clock, policy, limits, columns, sent, log, progress)
-    server.warm_up = int(warm_up * server.count)
     env.process(server.run())
     env.run()
     return server

@@ -64,13 +64,3 @@ class Tally:
     recomputed_tokens: int = 0
     preemptions: int = 0
     gaps: Gaps = field(default_factory=Gaps)
-
-    def copy(self) -> Tally:
-        """The counts as they are now."""
-        gaps = Gaps()
-        gaps.counts = self.gaps.counts.copy()
-        return Tally(
-            [one.copy() for one in self.chunked], self.decode.copy(), self.chunked_ticks,
-            self.decode_ticks, self.prefill_tokens, self.mixed_decodes, self.recomputed_tokens,
-            self.preemptions, gaps,
-        )  # fmt: skip
