@@ -6,13 +6,11 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from simcg.backend import FULL
 from simcg.cli.child import check_output
 from simcg.cli.ladders import typed_sizes
 from simcg.cli.options import json_option, server_options, traffic_options
@@ -124,15 +122,13 @@ def _simulated(
 
     with _progress(arrivals.total) as progress:
         result = simulate(config, arrivals, seed, clock=clock, log=log, progress=progress)
-    forward = config.decode_forward or config.model.forward
-    decode_model = replace(config.model, forward=forward, backend=FULL)
     return ServingReport(
         config=config,
         budget=budget,
         result=result,
         load=load_of(config, arrivals, result, seed=seed, clock=clock),
         startup=startup(config.ladder.sizes, config.model),
-        decode_startup=startup(config.decode_ladder.sizes, decode_model),
+        decode_startup=startup(config.decode_ladder.sizes, config.decode_model),
     )
 
 
@@ -202,7 +198,8 @@ def server_from(scenario: Scenario, options: dict[str, Any]) -> tuple[ServerConf
 
 
 def _print(scenario: Scenario, report: ServingReport, arrivals: Arrivals) -> None:
-    from simcg.report import serving  # noqa: PLC0415  # JSON does not need it
+    from simcg.des.serving.grounds import server_grounds  # noqa: PLC0415  # JSON does not need them
+    from simcg.report import grounds, serving  # noqa: PLC0415
 
     out, config = console(), report.config
     model, engine = scenario.model, scenario.engine
@@ -224,6 +221,11 @@ def _print(scenario: Scenario, report: ServingReport, arrivals: Arrivals) -> Non
         out.print(table(report))
         out.print()
     out.print(f"rests on {report.result.provenance} costs", style="dim")
+    for line in grounds.grounds_lines(server_grounds(config)):
+        out.print(f"  {line}", style="dim")
+    better = grounds.better_profile(model.profile, engine.name)
+    if better is not None:
+        out.print(f"note: {better}")
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import numpy as np
 
 from simcg.backend import FULL
 from simcg.cost.kernels import Work
+from simcg.cost.ragged import PARTS, widths
 from simcg.cost.step import StepCost
 from simcg.des.capture.draw import add_startup
 from simcg.des.capture.startup import Capturing, simulate_startup
@@ -25,16 +26,21 @@ FIRST_STEPS = 4
 
 
 def serving_timeline(config: ServerConfig, log: Sequence[LoggedStep]) -> Timeline:
-    """The capture of the prefill ladder, then the log of the server from its end on."""
-    timeline = Timeline()
-    limits = StepLimits(config.chunk, config.max_running)
-    ready = simulate_startup(Capturing(config.model, config.ladder.sizes, limits))
-    add_startup(timeline, ready)
+    """The captures of both ladders, then the log of the server from their end on."""
+    timeline, ready_ns = Timeline(), 0
+    most = config.max_running
+    for model, ladder, limits, of in (
+        (config.model, config.ladder, StepLimits(config.chunk, most), ""),
+        (config.decode_model, config.decode_ladder, StepLimits(most, most), " of decodes"),
+    ):
+        run = simulate_startup(Capturing(model, ladder.sizes, limits))
+        add_startup(timeline, run, ready_ns, of)
+        ready_ns += run.end_ns
     for one in log:
-        _add(timeline, one, config.block_tokens, ready.end_ns)
+        _add(timeline, one, config.block_tokens, ready_ns)
     for one in log[:FIRST_STEPS]:
         cost, work = priced_step(config, one)
-        start = ready.end_ns + (one.start_ticks >> TICK_BITS)
+        start = ready_ns + (one.start_ticks >> TICK_BITS)
         add_step(timeline, simulate_step(cost, work, trace=True), start)
     return timeline
 
@@ -42,7 +48,7 @@ def serving_timeline(config: ServerConfig, log: Sequence[LoggedStep]) -> Timelin
 def priced_step(config: ServerConfig, one: LoggedStep) -> tuple[StepCost, Work]:
     """The first step of a run as the cost model takes it: what runs it, and on what."""
     model = config.model
-    before = one.keys - one.steps * one.decodes
+    decodes, keys = one.decodes, one.keys - one.steps * one.decodes
     if one.tokens:
         rows, slots = _rows(config.ladder, config.rule, one.tokens + one.decodes, one.requests)
         cost = model.eager if rows is None else model.replay
@@ -50,10 +56,12 @@ def priced_step(config: ServerConfig, one: LoggedStep) -> tuple[StepCost, Work]:
     else:
         rows, _ = _rows(config.decode_ladder, AdmissionRule(), one.decodes, one.decodes)
         forward = config.decode_forward or model.forward
+        if widths(model.profile, forward, 1):  # read in one piece, for all that is launched
+            decodes, keys = rows or decodes, round(one.read / PARTS)
         backend = model.fallback if rows is None else FULL
         cost = StepCost(forward, model.profile, backend)
         work = (rows or one.decodes, 0, rows or one.decodes, 0)
-    columns = (np.array([value], dtype=np.int64) for value in (*work, one.decodes, before))
+    columns = (np.array([value], dtype=np.int64) for value in (*work, decodes, keys))
     return cost, Work(*columns)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from simcg.backend import FULL
 from simcg.cost.table import ReplayModel
 from simcg.des.serving.clock import MOST_CONTEXT, Captured, ServingClock, serving_clock
 from simcg.des.serving.policy import PREFILL_FIRST, Policy
@@ -75,6 +76,12 @@ class ServerConfig:
         """The same with a policy that knows what steps cost, so that it cuts where that pays."""
         prices = (clock.chunked_step(n, n * (n + 1) // 2, 1) for n in range(1, self.chunk + 1))
         return replace(self, policy=replace(self.policy, prices=(0, *prices)))
+
+    @property
+    def decode_model(self) -> ReplayModel:
+        """What is captured for steps of decodes alone, as full graphs."""
+        forward = self.decode_forward or self.model.forward
+        return replace(self.model, forward=forward, backend=FULL)
 
     @property
     def captured(self) -> Captured:

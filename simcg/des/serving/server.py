@@ -55,7 +55,8 @@ class Columns(NamedTuple):
 class LoggedStep(NamedTuple):
     """A run of equal steps: when, what, and the queue and KV blocks that it left behind.
 
-    ``keys``: of its decodes, once it is over; ``pairs``: of its prefill.
+    ``keys``: of its decodes, once it is over; ``pairs``: of its prefill. ``read``: keys that the
+    first step of decodes alone takes as long as, by ``ServingClock.keys_of``.
     """
 
     start_ticks: int
@@ -68,6 +69,7 @@ class LoggedStep(NamedTuple):
     waiting: int
     kv_blocks: int
     pairs: int
+    read: int = 0
 
 
 class _Waiting(NamedTuple):
@@ -346,7 +348,7 @@ class Server:
             self.tally.gaps.add_run(first + growth, growth, steps - 1, decodes)
             self.last_end = end
         if self.log is not None:
-            self._note(ticks, steps, 0, 0, decodes, 0)
+            self._note(ticks, steps, 0, 0, decodes, 0, keys)
         self._leave(end)
         return ticks
 
@@ -435,21 +437,11 @@ class Server:
             self.mark = self.finished + max(1, self.count // 100)
 
     def _note(  # noqa: PLR0913, PLR0917 - what a step is
-        self, ticks: int, steps: int, tokens: int, requests: int, decodes: int, pairs: int
-    ) -> None:
+        self, ticks: int, steps: int, tokens: int, requests: int, decodes: int, pairs: int,
+        read: int = 0,
+    ) -> None:  # fmt: skip
         if self.log is not None:
             waiting = self.arrived - self.head + len(self.preempted)
             used = self.limits.kv_blocks - self.free
-            row = (
-                self.now,
-                ticks,
-                steps,
-                tokens,
-                requests,
-                decodes,
-                self.keys,
-                waiting,
-                used,
-                pairs,
-            )
-            self.log.append(LoggedStep(*row))
+            row = (self.now, ticks, steps, tokens, requests, decodes, self.keys, waiting, used)
+            self.log.append(LoggedStep(*row, pairs, read))
