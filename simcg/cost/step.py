@@ -221,20 +221,26 @@ class StepCost:
             return host.compiled_dispatch
         return host.dispatch.get(op.name) or host.dispatch.get(op.kind, host.dispatch[""])
 
-    def _provenance(self, op_times: OpTimes) -> Provenance:
-        """The weakest figure that these times rest on."""
+    def figures(self) -> list[tuple[str, Figure]]:
+        """The profile's figures of host and gaps that these steps rest on, each with its part."""
         host, gaps = self.profile.host, self.profile.gaps
         distinct, _ = self.forward.numbered
-        used = [op_times.of(op).provenance for op in distinct]
-        used.append(host.launch_latency.provenance)
+        used = [("launches", host.launch_latency)]
         if not self.backend.captures:
-            used += [self._dispatch(op).provenance for op in distinct] + [gaps.stream.provenance]
+            used += [("dispatch", self._dispatch(op)) for op in distinct]
+            used.append(("gaps", gaps.stream))
         else:
-            used += [f.provenance for f in (*host.replay, gaps.graph_start, gaps.node)]
-        used += [f.provenance for f in gaps.node_at]
+            used += [("launches", figure) for figure in host.replay]
+            used += [("gaps", gaps.graph_start), ("gaps", gaps.node)]
+        used += [("gaps", figure) for figure in gaps.node_at]
         if self.backend.breaks:
-            eager = (host.break_body, gaps.stream, gaps.after_break)
-            used += [f.provenance for f in eager]
+            used += [("breaks", host.break_body), ("gaps", gaps.stream), ("gaps", gaps.after_break)]
         if self.backend.guards:
-            used.append(host.piece.provenance)
-        return weakest(used)
+            used.append(("guards", host.piece))
+        return used
+
+    def _provenance(self, op_times: OpTimes) -> Provenance:
+        """The weakest figure that these times rest on."""
+        distinct, _ = self.forward.numbered
+        kernels = [op_times.of(op).provenance for op in distinct]
+        return weakest((*kernels, *(figure.provenance for _, figure in self.figures())))

@@ -34,3 +34,11 @@ def load_profile(name_or_path: str) -> HardwareProfile:
         reason = error.strerror or "unreadable"
         raise InputError(name_or_path, "", reason, "a readable profile file") from None
     return decode_profile(data, name_or_path)
+
+
+def engine_profile(profile: HardwareProfile, engine: str) -> str | None:
+    """The built-in profile of the same GPU with that engine's kernels, where this has none."""
+    if "framework" in profile.environment:
+        return None
+    name = f"{profile.name}-{engine}"
+    return name if name in profile_names() else None

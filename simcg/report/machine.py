@@ -8,6 +8,7 @@ from typing import Any
 from simcg.optimize.explain import explain
 from simcg.optimize.score import LadderScore
 from simcg.optimize.study import Answer, Study
+from simcg.report.grounds import study_grounds
 from simcg.report.words import cautions, proof, recommendation, regime, rests_on, verdict
 
 
@@ -65,6 +66,7 @@ def study_json(study: Study) -> dict[str, Any]:
         else scenario.engine.flags(study.no_loss.score.ladder, scenario.model.backend),
         "gain": asdict(study.gain),
         "provenance": study.table.provenance,
+        "rests_on": [asdict(ground) for ground in study_grounds(study)],
         "largest_correction": study.table.correction.largest_correction,
         "largest_fall": study.table.correction.fall,
         "table_error": study.table_error,

@@ -11,6 +11,7 @@ from rich.table import Table
 from simcg.cost.startup import Startup
 from simcg.des.serving.arrivals import shown_rate
 from simcg.des.serving.config import ServerConfig
+from simcg.des.serving.grounds import server_grounds
 from simcg.des.serving.memory import KvBudget
 from simcg.des.serving.overload import Load
 from simcg.des.serving.result import Padding, ServingResult
@@ -160,6 +161,7 @@ def serving_json(report: ServingReport) -> dict[str, Any]:
         "memory_bytes": {**asdict(report.budget), "kv_bytes": report.budget.kv_bytes},
         "startup_ns": report.startup.ns + report.decode_startup.ns,
         "provenance": report.result.provenance,
+        "rests_on": [asdict(ground) for ground in server_grounds(report.config)],
     }
 
 

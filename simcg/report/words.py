@@ -7,6 +7,7 @@ from typing import Literal
 from simcg.engines.traps import warnings
 from simcg.optimize.gain import MOST_MARGIN, Gain
 from simcg.optimize.study import NEGLIGIBLE, Answer, Study
+from simcg.report.grounds import better_profile, grounds_lines, study_grounds
 from simcg.report.units import count, ms, percent, seconds, size
 from simcg.workload.describe import quantiles
 from simcg.workload.steps import Steps
@@ -131,7 +132,7 @@ def proof(study: Study) -> str:
     answer, steps = study.answer, study.traffic.counted
     claim = (
         f"optimal among ladders of at most {answer.max_buckets} sizes, for these "
-        f"{count(steps.total)} steps and this cost table ({study.table.provenance}); "
+        f"{count(steps.total)} prefill steps and this cost table ({study.table.provenance}); "
         "certificate checked"
     )
     if answer.price_ns is not None:
@@ -148,12 +149,13 @@ def rests_on(study: Study) -> tuple[str, ...]:
     """Figures that say how far to trust the rest."""
     table = study.table
     gain, fitted = study.gain, table.correction
+    fall = ""
+    if round(100 * fitted.fall, 1) > 0:
+        fall = f", the largest fall left is {percent(fitted.fall)} (at {fitted.fall_at + 1} tokens)"
     lines = [
-        f"replay costs {table.replay_provenance}, {study.scenario.model.fallback.name} costs "
-        f"{table.eager_provenance}; smoothing noise moved a cost by at most "
-        f"{percent(fitted.largest_correction)}, the largest fall left is {percent(fitted.fall)} "
-        f"(at {fitted.fall_at + 1} tokens); full timeline against table "
-        f"{percent(study.table_error, 2)}",
+        *grounds_lines(study_grounds(study)),
+        f"smoothing noise moved a cost by at most {percent(fitted.largest_correction)}{fall}; full "
+        f"timeline against table {percent(study.table_error, 2)}",
         f"interval: traffic {percent(gain.traffic[0])} to {percent(gain.traffic[1])}, kernel sizes "
         f"±{percent(gain.shape)}, host against GPU ±{percent(gain.balance)}",
     ]
@@ -182,4 +184,5 @@ def cautions(study: Study) -> tuple[str, ...]:
             f"sizes, up to {decode[-1]}, are kept for it (see --max-num-seqs)",
             *found,
         )
-    return found
+    better = better_profile(scenario.model.profile, scenario.engine.name)
+    return found if better is None else (*found, better)

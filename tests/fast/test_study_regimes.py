@@ -129,7 +129,7 @@ def test_sentences_name_what_they_rest_on() -> None:
     for result in (plain, trace):
         steps = f"{result.traffic.counted.total:,}"
         costs = f"this cost table ({result.table.provenance})"
-        assert f"for these {steps} steps and {costs}" in proof(result)
+        assert f"for these {steps} prefill steps and {costs}" in proof(result)
         assert "certificate checked" in proof(result)
         assert f"{steps} prefill steps" in traffic_line(result)
         assert f"in {result.rounds} rounds: settled" in rests_on(result)[-1]
