@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from functools import cache
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from simcg.cli.setting import TrafficSource, scenario_from
 from simcg.des.serving import Arrivals, Poisson, Traced, simulate
 from simcg.des.serving.server import LoggedStep
 from simcg.des.serving.setup import Wanted
+from simcg.engines.engine import Deployment, Engine
 from simcg.errors import InputError
 from simcg.ladder import Ladder
 from simcg.model.catalog import load_architecture
@@ -29,7 +31,8 @@ from simcg.optimize.under_load import (
 from simcg.workload.requests import Requests
 from tests.studies import SERVER, run_cli
 
-SMALL = SERVER | {"max_chunk": 512}
+SMALL = SERVER | {"max_chunk": 512, "hardware": "h200-sglang"}
+"""Here the best candidates are about as good as the default."""
 
 POLICIES = ("prefill-first", "mixed", "bucket-edge", "bucket-edge-mixed")
 
@@ -145,8 +148,11 @@ def test_the_judgement_is_of_runs_that_did_not_rank(policy: str) -> None:
     made = choice(policy)
     assert made.judged is not None
     figure, ladders = OBJECTIVES["ttft-mean"], (made.default.ladder, made.winner.ladder)
-    values = [[figure(np.array(serve(replace(made.question, seed=seed), one)) / 1e6)
-               for seed in range(1, 17)] for one in ladders]  # fmt: skip
+    values = []
+    for config, clock in map(made.question.server, ladders):
+        runs = [simulate(config, made.question.arrivals, seed, clock=clock)
+                for seed in range(1, 17)]  # fmt: skip
+        values.append([figure(run.ttft_ns / 1e6) for run in runs])
     assert made.default.values == pytest.approx(values[0][:8])
     assert made.winner.values == pytest.approx(values[1][:8])
     assert made.judged.mean == pytest.approx(np.mean(values[1][8:]) - np.mean(values[0][8:]))
@@ -169,8 +175,24 @@ def test_one_candidate_is_the_winner() -> None:
     assert made.cycle == 1
 
 
+class OneSize:
+    """An engine whose default is one graph, of the chunk."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.engine, name)
+
+    def default_ladder(self, max_chunk: int, _: Deployment) -> Ladder:
+        return Ladder.of((max_chunk,))
+
+
 def test_a_default_that_is_worse_beyond_chance_gives_way() -> None:
-    made = choose_under_load(question(engine="sglang==0.5.11"))
+    """Without a guard, one graph pads every step to the chunk."""
+    base = question(engine="vllm")
+    engine = cast(Engine, OneSize(base.scenario.engine))
+    made = choose_under_load(replace(base, scenario=replace(base.scenario, engine=engine)))
     assert made.is_significant
     assert made.judged is not None
     assert made.judged.high < 0
