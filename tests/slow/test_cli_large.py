@@ -29,9 +29,9 @@ def test_large_settings_are_answered(line: str) -> None:
     assert "certificate checked" in value["proof"]
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(arguments())
 def test_more_options(options: list[str]) -> None:
-    """Two hundred more settings are answered or refused in one line."""
+    """A hundred more settings are answered or refused in one line."""
     drawn = [] if any("--requests" in option for option in options) else ["--requests=20"]
     check(["optimize"], None, [*drawn, *options])
