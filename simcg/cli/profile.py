@@ -67,29 +67,37 @@ def show(name: str, as_json: bool) -> None:
 @click.argument("second")
 @json_option
 def diff(first: str, second: str, as_json: bool) -> None:
-    """The kernels of profile SECOND over those of FIRST, by family of ops.
+    """What profile SECOND costs over FIRST: host, gaps and GPU, then kernels by family of ops.
 
-    Ratios of the same ops of five models at the same sizes. Fused expert layers are compared
-    whole, with the gaps between their kernels.
+    Kernels: ratios of the same ops of five models at the same sizes. Fused expert layers are
+    compared whole, with the gaps between their kernels.
 
     \b
     Example:
       simcg profile diff h200 h200-sglang
     """
     from simcg.cost.differences import differences  # noqa: PLC0415
+    from simcg.hardware.contents import paired_figures  # noqa: PLC0415
 
-    found = differences(load_profile(first), load_profile(second))
+    one, two = load_profile(first), load_profile(second)
+    found, pairs = differences(one, two), paired_figures(one, two)
+    from simcg.report import profiles as tables  # noqa: PLC0415
+
     if as_json:
-        print_json([asdict(one) | {"ratio": one.worst.ratio} for one in found])
+        kernels = [asdict(one) | {"ratio": one.worst.ratio} for one in found]
+        print_json({"figures": [tables.pair_json(p) for p in pairs], "kernels": kernels})
         return
-    from simcg.report.profiles import differences_table, grounds_table  # noqa: PLC0415
-
     out = console()
-    out.print(f"time on {second} over time on {first}")
+    out.print(f"{second} over {first}")
     out.print()
-    out.print(differences_table(found))
+    equal = sum(not pair.differs for pair in pairs)
+    if equal < len(pairs):
+        out.print(tables.pairs_table(pairs))
+    out.print(f"{equal} of {len(pairs)} figures of host, gaps and GPU are equal", style="dim")
     out.print()
-    out.print(grounds_table(found))
+    out.print(tables.differences_table(found))
+    out.print()
+    out.print(tables.grounds_table(found))
 
 
 @command.command("import")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from rich.table import Table
 
 from simcg.cost.differences import Difference
-from simcg.hardware.contents import Section
-from simcg.hardware.profile import Burst, Figure, HardwareProfile
+from simcg.hardware.contents import Pair, Section, named_figures
+from simcg.hardware.profile import HardwareProfile
 from simcg.provenance import ORDER
 from simcg.report.tables import Row, plain_table
 from simcg.report.units import count
@@ -31,46 +32,45 @@ def contents_table(sections: Sequence[Section]) -> Table:
 
 def figures_table(profile: HardwareProfile) -> Table:
     """The GPU's sizes and rates and what the host costs, each with its provenance."""
-    gpu, host, gaps = profile.gpu, profile.host, profile.gaps
-    named: list[tuple[str, Figure, float, str]] = [
-        ("SMs", gpu.sms, 1, ""),
-        ("memory", gpu.memory_bytes, 1e9, "GB"),
-        ("memory bandwidth", gpu.memory_bandwidth, 1e12, "TB/s"),
-        ("link bandwidth", gpu.link_bandwidth, 1e9, "GB/s"),
-        *((f"peak {name}", peak, 1e12, "TFLOP/s") for name, peak in gpu.peak_flops.items()),
-        *(
-            (f"dispatch{f' of {kind}' if kind else ''}", figure, 1e3, "us")
-            for kind, figure in host.dispatch.items()
-        ),
-        ("compiled dispatch", host.compiled_dispatch, 1e3, "us"),
-        ("break body", host.break_body, 1e3, "us"),
-        ("piece", host.piece, 1e3, "us"),
-        ("launch latency", host.launch_latency, 1e3, "us"),
-        *(
-            (f"replay of {nodes} nodes", figure, 1e3, "us")
-            for nodes, figure in zip(host.replay_nodes, host.replay, strict=True)
-        ),
-        ("gap in a stream", gaps.stream, 1e3, "us"),
-        ("gap in a graph", gaps.node, 1e3, "us"),
-        *_burst_figures(profile.burst),
-    ]
     rows = [
-        (name, f"{figure.value / unit:,.4g} {of}".strip(), figure.provenance)
-        for name, figure, unit, of in named
+        (one.name, f"{_four_digits(one.value)} {one.unit}".strip(), one.figure.provenance)
+        for one in named_figures(profile)
     ]
     return plain_table(("figure", "value", "provenance"), rows)
 
 
-def _burst_figures(burst: Burst | None) -> list[tuple[str, Figure, float, str]]:
-    """How fast compute-bound work runs after work that draws less power; nothing if unmeasured."""
-    if burst is None:
-        return []
-    return [
-        ("speed of a burst at first", burst.fresh, 1, "times the curves'"),
-        ("speed of a burst in the end", burst.settled, 1, "times the curves'"),
-        ("time constant of its fall", burst.fall_ns, 1e6, "ms"),
-        ("time constant of its rise", burst.rise_ns, 1e6, "ms"),
-    ]
+def pairs_table(pairs: Sequence[Pair]) -> Table:
+    """Figures of host, gaps and GPU that differ: both values, their ratio, and how well known."""
+    rows: list[Row] = []
+    for one in pairs:
+        if not one.differs:
+            continue
+        sides = [
+            ("-", "-") if side is None else (_four_digits(side.value), side.figure.provenance)
+            for side in (one.first, one.second)
+        ]
+        (a, first), (b, second) = sides
+        ratio = "-" if one.ratio is None else f"{one.ratio:.2f}"
+        rows.append(
+            (f"{one.name}, {one.unit}" if one.unit else one.name, a, b, ratio, first, second)
+        )
+    columns = ("host, gaps and GPU", "first", "second", "ratio", "first is", "second is")
+    return plain_table(columns, rows)
+
+
+def pair_json(one: Pair) -> dict[str, Any]:
+    """A pair as data, in its unit."""
+    sides = {
+        side: None if of is None else {"value": of.value, "provenance": of.figure.provenance,
+                                       "source": of.figure.source}
+        for side, of in (("first", one.first), ("second", one.second))
+    }  # fmt: skip
+    return {"name": one.name, "unit": one.unit, **sides, "ratio": one.ratio}
+
+
+def _four_digits(value: float) -> str:
+    """Four significant digits without an exponent."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def differences_table(found: Sequence[Difference]) -> Table:

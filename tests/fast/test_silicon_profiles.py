@@ -5,6 +5,7 @@ shown and held against each other.
 from __future__ import annotations
 
 import json
+import re
 from importlib.resources import files
 from itertools import pairwise
 
@@ -19,7 +20,7 @@ from simcg.cost.kernels import Kernels, Work, fused_gaps
 from simcg.cost.products import product_curve
 from simcg.cost.step import StepCost
 from simcg.hardware.catalog import load_profile, profile_names
-from simcg.hardware.contents import sections
+from simcg.hardware.contents import paired_figures, sections
 from simcg.hardware.profile import CurveKey, Grid, HardwareProfile, decode_profile
 from simcg.model.catalog import architecture_named
 from simcg.model.forward import forward_pass
@@ -317,9 +318,46 @@ def test_commands_print_what_their_json_says(line: str) -> None:
             assert section["name"] in plain.out
             assert f"{section['points']:,}" in plain.out
     else:
-        for one in value:
+        for one in value["kernels"]:
             assert f"{one['median']:.2f}" in plain.out
             assert one["family"] in plain.out
+        for one in value["figures"]:
+            assert one["ratio"] == 1 or one["name"] in plain.out
+
+
+def test_profiles_of_one_gpu_with_other_hosts_differ_by_them() -> None:
+    """A gb300 with h200's host: every figure of the host has its ratio; kernels stay at 1."""
+    gb300, other = load_profile("gb300"), load_profile("h200")
+    pairs = {
+        p.name: p for p in paired_figures(gb300, msgspec.structs.replace(gb300, host=other.host))
+    }
+    differing = {name for name, pair in pairs.items() if pair.differs}
+    kinds = {f"dispatch of {kind}" if kind else "dispatch" for kind in other.host.dispatch}
+    kinds |= {f"dispatch of {kind}" for kind in gb300.host.dispatch if kind}
+    assert differing == {"compiled dispatch", "break body", "piece", *kinds}
+    ratio = other.host.break_body.value / gb300.host.break_body.value
+    assert pairs["break body"].ratio == pytest.approx(ratio)
+    # a kind without a figure of its own has that of all others
+    lean = other.host.dispatch["norm"].value / gb300.host.dispatch[""].value
+    assert pairs["dispatch of norm"].ratio == pytest.approx(lean)
+    assert not any(p.differs for p in paired_figures(gb300, gb300))
+
+
+def test_what_one_profile_lacks_is_a_difference() -> None:
+    """h200 has a measured burst, its tables have none: no ratio, and it is listed."""
+    pairs = {p.name: p for p in paired_figures(load_profile("h200"), load_profile("h200-sglang"))}
+    burst = pairs["speed of a burst at first"]
+    assert burst.differs
+    assert (burst.second, burst.ratio) == (None, None)
+
+
+@pytest.mark.parametrize("name", profile_names())
+def test_figures_have_no_exponents(name: str) -> None:
+    """15,000 TFLOP/s, not 1.5e+04."""
+    shown = run_cli("profile", "show", name).out
+    assert not re.search(r"\de[+-]\d", shown)
+    if name == "gb300":
+        assert "15,000 TFLOP/s" in shown
 
 
 def test_unknown_profiles_are_refused() -> None:
