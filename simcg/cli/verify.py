@@ -72,7 +72,7 @@ def command(  # noqa: PLR0917 - one a flag
 
 
 def _model(deep: bool, jobs: int | None, as_json: bool) -> int:
-    from simcg.formal.scopes import DEEP, DEFAULT  # noqa: PLC0415  # other modes do without
+    from simcg.formal.scopes import DEEP, DEFAULT, WHY_NO_DEEPER  # noqa: PLC0415  # other modes
     from simcg.formal.verification import hunted, verify  # noqa: PLC0415
     from simcg.report import verify as told  # noqa: PLC0415
 
@@ -85,6 +85,8 @@ def _model(deep: bool, jobs: int | None, as_json: bool) -> int:
         print_json(told.as_json(verified))
         return int(bool(verified.failures))
     _print_model(verified)
+    if deep:
+        console().print(WHY_NO_DEEPER, markup=False)
     return int(bool(verified.failures))
 
 
