@@ -244,7 +244,7 @@ class PlainServer:
             one.blocks = 0
             self.running.remove(one)
             if self.sent < len(self.run_.requests):
-                self.run_.requests[self.sent].arrival = one.finish
+                self.run_.requests[self.sent].arrival = one.finish + 1
                 self.sent += 1
 
 

@@ -98,7 +98,7 @@ def test_agrees_with_the_serving_simulator(
     """Without habits of its own it serves as simcg.des.serving does, to the nanosecond."""
     prompt, output = drawn(seed)
     recipe = replace(PLAIN, mixes=mixes, step_tokens=step_tokens, running=clients)
-    ours = run(prompt, output, recipe, Priced(), clients=clients)
+    ours = run(prompt, output, recipe, Priced(), clients=clients, think_ns=1)
     count = len(prompt)
     arrival = np.full(count, NEVER, dtype=np.int64)
     arrival[:clients] = 0

@@ -25,6 +25,7 @@ from simcg.des.serving.clock import Captured
 from simcg.des.serving.compare import compare
 from simcg.des.serving.memory import kv_budget
 from simcg.des.serving.policy import MIXED, PREFILL_FIRST, Policy, policy_named, shortened
+from simcg.des.serving.server import LoggedStep
 from simcg.des.serving.statistics import batch_quantiles, interval, paired, t_quantile
 from simcg.des.serving.tally import Gaps, gap_class, gap_start
 from simcg.errors import InputError
@@ -62,10 +63,28 @@ def test_random_arrivals_have_their_rate_and_burstiness(process: Process, variat
 def test_a_closed_loop_holds_its_clients() -> None:
     """Never more in the system; every later request comes when another one is done."""
     result = simulate(small_server(64, 512), Arrivals(CONV, Closed(7)), 1)
-    assert sorted(result.finish_ns)[: 400 - 7] == result.arrival_ns[7:].tolist()
+    assert [at + 1 for at in sorted(result.finish_ns)[: 400 - 7]] == result.arrival_ns[7:].tolist()
     for moment in result.arrival_ns.tolist():
         inside = (result.arrival_ns <= moment) & (result.finish_ns > moment)
         assert int(inside.sum()) == 7 or moment > sorted(result.finish_ns)[-8]
+
+
+@pytest.mark.parametrize("policy", ["prefill-first", "mixed"])
+def test_a_client_that_returns_waits_for_the_step_of_the_others(policy: str) -> None:
+    """Its prompt runs in the step after the one that began at its return; alone it runs at once."""
+    config = small_server(64, 512, policy=policy)
+    clock, waits = config.clock(), []
+    for clients in (1, 2, 4, 8):
+        log: list[LoggedStep] = []
+        arrivals = Arrivals(CONV, Closed(clients), 60)
+        result = simulate(config, arrivals, 1, clock=clock, log=log)
+        steps = [(one.start_ticks / 2**20, (one.start_ticks + one.ticks) / 2**20) for one in log]
+        for sent, began in zip(result.arrival_ns[clients:], result.start_ns[clients:], strict=True):
+            passed = [end for start, end in steps if start < sent < end]
+            assert began >= int(max(passed, default=sent))
+        waits.append(float(result.wait_ns.mean()))
+    assert waits[0] == 0
+    assert waits == sorted(set(waits))
 
 
 def test_seeds_decide_and_configurations_share_them() -> None:

@@ -75,8 +75,12 @@ SERVER_MUTANTS = {
         "self.tally.gaps.add_run(first, 0, steps - 1, decodes)",
     ),
     "a closed loop sends late": (
-        "columns.arrival[self.sent] = moment",
-        "columns.arrival[self.sent] = moment + 1",
+        "again = moment + RETURN_NS",
+        "again = moment + RETURN_NS + 1",
+    ),
+    "clients return before their step ends": (
+        "again = moment + RETURN_NS",
+        "again = moment",
     ),
 }
 

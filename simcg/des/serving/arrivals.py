@@ -104,7 +104,10 @@ class OnOff:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """``concurrency`` clients: each sends its next request when its last one is done."""
+    """``concurrency`` clients: each sends its next request as soon as its last one is done.
+
+    That is just after a step: where others still run, it waits for a whole step of theirs.
+    """
 
     concurrency: int
 

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from simcg.cost.burst import Pace
 
 NEVER = 1 << 62
+RETURN_NS = 1
+"""From a client's last token to its next request, in a closed loop: no time, yet too late for the
+step that begins when the last one ends, as the scheduler of an engine does not wait for clients."""
 _INDEX_BITS = 32
 _INDEX = (1 << _INDEX_BITS) - 1
 
@@ -428,9 +431,10 @@ class Server:
         self.blocked = False
         self.finished += 1
         if self.sent < self.count:
-            columns.arrival[self.sent] = moment
+            again = moment + RETURN_NS
+            columns.arrival[self.sent] = again
             if self.sent == self.arrived:
-                self.next_arrival = moment << TICK_BITS
+                self.next_arrival = again << TICK_BITS
             self.sent += 1
         if self.progress is not None and self.finished >= self.mark:
             self.progress(self.finished)
