@@ -100,7 +100,7 @@ SCALES: dict[str, Scale] = {
         peer_replays=8,
         running=4,
         longest=64,
-        closed_seconds=0.5,
+        closed_seconds=2.0,
         serving_seconds=0.5,
     ),
 }
