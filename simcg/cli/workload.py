@@ -11,11 +11,17 @@ from simcg.cli.setting import TrafficSource, scenario_from
 from simcg.cli.show import console, print_json, stages
 from simcg.optimize.scenario import Limits
 from simcg.optimize.study import scheduled
+from simcg.workload.columns import column_names
 from simcg.workload.describe import RequestFacts, describe
 from simcg.workload.requests import Requests
 
+NAMES = (
+    "Columns of CSV and JSON-lines files by role, in any case and with any separators, times with "
+    f"their unit (_ns, _us, _ms; else seconds): {column_names()}."
+)
 
-@click.command("workload")
+
+@click.command("workload", epilog=NAMES)
 @traffic_options
 @server_options
 @json_option

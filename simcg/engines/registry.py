@@ -32,7 +32,8 @@ def engine_named(name: str, version: str | None = None) -> Engine:
         raise InputError("engine version", name, version, "the same version, or only one of them")
     wanted = attached if separator else version
     newest, of_release = _ENGINES[base]
-    return newest() if wanted is None else of_release(parse_release(base, wanted))
+    known = newest()
+    return known if wanted is None else of_release(parse_release(base, wanted, known.version))
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,15 @@ _KNOWN = {
 """Names in public traces and tools, in lower case without separators and time unit."""
 
 ROLES = tuple(_KNOWN)
+"""A column may also bear its role's own name, where no other is of that role: the text of a prompt
+often stands in a column called so.
+"""
+
+
+def column_names() -> str:
+    """Every name that is understood, by role, for a reader."""
+    return "; ".join(f"{role}: {', '.join(sorted({role, *_KNOWN[role]}))}" for role in ROLES)
+
 
 _UNITS = {
     "ns": 1,
@@ -65,7 +74,9 @@ def find_columns(
     for role in ROLES:
         if role in found:
             continue
-        candidates = [n for n in names if n not in taken and _bare(n) in _KNOWN[role]]
+        free = [n for n in names if n not in taken]
+        candidates = [n for n in free if _bare(n) in _KNOWN[role]]
+        candidates = candidates or [n for n in free if _bare(n) == role]
         if len(candidates) > 1:
             expected = f"one column for {role}; name it with --columns {role}=NAME"
             raise InputError(source, "header", candidates, expected)

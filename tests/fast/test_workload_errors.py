@@ -74,6 +74,8 @@ def _moon(**fields: object) -> str:
         ('"input\ntokens"\n0', "line 3, 'input\\ntokens'", "'0'"),
         ("374,44\n374,45", "header", "prompt tokens"),
         ("input_tokens,prompt_tokens\n1,2", "header", "one column for prompt"),
+        ("prompt,Prompt \n1,2", "header", "one column for prompt"),
+        ("prompt,output\nhello there,2", "line 2, prompt", "an integer"),
         (
             "time,timestamp,input_tokens\n1,2,3",
             "header",

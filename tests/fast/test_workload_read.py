@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simcg.batch import Batch
+from simcg.workload.columns import column_names
 from simcg.workload.mooncake import BLOCK_TOKENS
 from simcg.workload.prefix_cache import PrefixCache
 from simcg.workload.read import read_histogram, read_requests, read_traffic
@@ -207,3 +208,27 @@ def test_blocks_join(tmp_path: Path) -> None:
     assert requests.arrival_ns is not None
     assert requests.arrival_ns.tolist() == list(range(0, count * 3, 3))
     assert requests.prompt_tokens.tolist() == [i % 999 + 1 for i in range(count)]
+
+
+def test_roles_are_column_names(tmp_path: Path) -> None:
+    """A table may call its columns what --columns calls them; a well-known name goes first."""
+    plain = _write(tmp_path, "arrival,Prompt,output,cached\n0,5,2,1\n1.5,6,3,0\n")
+    wanted = ([0, 1_500_000_000], [5, 6], [1, 0], [2, 3])
+    assert _columns(read_requests(plain)) == wanted
+    texts = "arrival,prompt,prompt_tokens,output,cached\n0,hi,5,2,1\n1.5,ho,6,3,0\n"
+    assert _columns(read_requests(_write(tmp_path, texts))) == wanted
+
+
+def test_every_name_that_is_listed_is_understood(tmp_path: Path) -> None:
+    """Those in the help of ``simcg workload``, one by one, for their role."""
+    for role, names in (part.split(": ") for part in column_names().split("; ")):
+        for name in names.split(", "):
+            if role == "prompt":
+                found = _columns(read_requests(_write(tmp_path, f"{name}\n7\n")))
+                assert found[1] == [7], name
+            else:
+                found = _columns(
+                    read_requests(_write(tmp_path, f"{name},input_tokens\n3,7\n4,7\n"))
+                )
+                where = {"arrival": 0, "cached": 2, "output": 3}[role]
+                assert found[where] == ([0, 1_000_000_000] if role == "arrival" else [3, 4]), name
