@@ -111,5 +111,5 @@ def signed(checker: Checker) -> Signature:
     return (
         runner.ladder, runner.rule, runner.backend.breaks, machine.layout,
         sorted(runner.captures.items(), key=lambda item: item[0]),
-        machine.constants, *checker.handed_out,
+        machine.constants, *checker.handed_out, checker.calm,
     )  # fmt: skip

@@ -42,7 +42,7 @@ class Terms:
     def copy(self) -> Terms:
         """Terms of their own, in which those made so far have the same numbers."""
         new = Terms()
-        new._numbers, new._parts = dict(self._numbers), list(self._parts)  # noqa: SLF001
+        new._numbers, new._parts = dict(self._numbers), list(self._parts)
         return new
 
     def applied(self, *head: Part) -> Applied:
