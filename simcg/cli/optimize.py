@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from simcg.cli.options import Seconds, Size, Sizes, json_option, server_options, traffic_options
-from simcg.cli.setting import TrafficSource, scenario_from
+from simcg.cli.setting import TrafficSource, one_of, scenario_from
 from simcg.cli.show import console, print_json, stages
 from simcg.des.serving.policy import POLICIES
 from simcg.errors import require
@@ -74,6 +74,7 @@ def command(plot: Path | None, explain: bool, as_json: bool, **options: Any) -> 
     source = TrafficSource.taken_from(options)
     load = {name: options.pop(name) for name in ("objective", "request_rate", "policy")}
     if load["objective"] != STEP_TIME:
+        _check_objective(load["objective"])
         for flag, given in (("--plot", plot is not None), ("--explain", explain)):
             require(not given, flag, "", load["objective"], f"--objective {STEP_TIME} beside it")
         _under_load(source, options, limits, load, as_json=as_json)
@@ -96,6 +97,13 @@ def command(plot: Path | None, explain: bool, as_json: bool, **options: Any) -> 
         print_json(study_json(result))
         return
     _print(result, explain)
+
+
+def _check_objective(name: str) -> None:
+    from simcg.optimize.under_load import OBJECTIVES  # noqa: PLC0415  # slow import
+
+    known = (STEP_TIME, *OBJECTIVES)
+    require(name in known, "--objective", "", name, one_of(name, known))
 
 
 def _under_load(

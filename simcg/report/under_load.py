@@ -60,7 +60,10 @@ def judged_on(choice: Choice) -> str:
 
 
 def candidates_table(choice: Choice) -> Table:
-    """Candidates, best first, with their difference to the default."""
+    """Candidates, best first on the runs that rank them, and the winner's gain on fresh ones.
+
+    The first of many is lucky, so its lead on the runs that made it the first is no gain.
+    """
     default, rows = choice.default, list[Row]()
     alone = () if default in (*choice.ranked, *choice.dropped) else (default,)
     for one in (*choice.ranked, *alone):
@@ -69,11 +72,14 @@ def candidates_table(choice: Choice) -> Table:
         if default.values and one is not default:
             less = f"{mean.mean - default.mean.mean:+.2f}"
         span = f"{mean.low:.2f} to {mean.high:.2f}"
-        rows.append((one.name, str(len(one.ladder)), f"{mean.mean:.2f}", span, less))
+        judged = choice.judged if one is choice.winner else None
+        fresh = "" if judged is None else f"{judged.mean:+.2f}"
+        rows.append((one.name, str(len(one.ladder)), f"{mean.mean:.2f}", span, less, fresh))
     for one in choice.dropped:
-        rows.append((one.name, str(len(one.ladder)), "diverges", "", ""))
+        rows.append((one.name, str(len(one.ladder)), "diverges", "", "", ""))
     figure = f"{choice.question.objective} (ms)"
-    return plain_table(("ladder", "graphs", figure, "95%", "against default"), rows)
+    columns = ("ladder", "graphs", figure, "95%", "less default: ranking", "fresh runs")
+    return plain_table(columns, rows)
 
 
 def choice_json(choice: Choice) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import replace
 from functools import cache
@@ -9,6 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from simcg.cli.setting import TrafficSource, scenario_from
 from simcg.des.serving import Arrivals, Poisson, Traced, simulate
@@ -28,6 +30,7 @@ from simcg.optimize.under_load import (
     choose_under_load,
     simulated_steps,
 )
+from simcg.report.under_load import candidates_table, verdict
 from simcg.workload.requests import Requests
 from tests.studies import SERVER, run_cli
 
@@ -249,6 +252,21 @@ def test_the_command_prints_verdict_flags_and_json() -> None:
     assert found["policy"] == "bucket-edge"
 
 
+def test_one_gain_is_stated_the_judged_one() -> None:
+    """It stands in the sentence and in the row of the winner alone; what ranked is called so."""
+    made = choice("prefill-first")
+    assert made.judged is not None
+    out = Console(file=io.StringIO(), width=100)
+    out.print(candidates_table(made))
+    assert isinstance(out.file, io.StringIO)
+    header, first, *rest = (row.rstrip() for row in out.file.getvalue().splitlines())
+    assert header.endswith("less default: ranking  fresh runs")
+    assert first.startswith(made.winner.name)
+    assert first.endswith(f" {made.judged.mean:+.2f}")
+    assert len(first) > max(map(len, rest))
+    assert any(f"{-made.judged.mean:+.2f} ms" in line for line in verdict(made))
+
+
 @pytest.mark.parametrize(
     ("args", "word"),
     [
@@ -256,7 +274,7 @@ def test_the_command_prints_verdict_flags_and_json() -> None:
         ((*ARGS, "--rate", "0"), "a number > 0"),
         ((*ARGS, "--request-rate", "900"), "capacity"),
         ((*ARGS, "--explain"), "step-time"),
-        (("--objective", "ttft-p98"), "ttft-p99"),
+        (("--objective", "ttft-p98"), "one of step-time, ttft-p99, ttft-mean"),
         (("--request-rate", "4"), "ttft-p99"),
         (("--policy", "mixed"), "ttft-p99"),
     ],
