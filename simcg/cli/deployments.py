@@ -62,8 +62,8 @@ def print_silicon(results: Path | None, *, as_json: bool) -> None:
 
 def print_runs(*, as_json: bool) -> None:
     """Simulate the recorded runs and print the errors."""
-    from simcg.report.deployments import runs_table  # noqa: PLC0415  # only here
-    from simcg.reproduce.vllm_runs import FITTED, outcomes  # noqa: PLC0415
+    from simcg.report.deployments import fit_line, runs_table  # noqa: PLC0415  # only here
+    from simcg.reproduce.vllm_runs import outcomes  # noqa: PLC0415
 
     found = outcomes()
     if as_json:
@@ -73,10 +73,7 @@ def print_runs(*, as_json: bool) -> None:
     out.print(runs_table(found))
     for run in found:
         out.print()
-        out.print(
-            f"{run.server.gpu}: {run.step_ns / 1e6:.2f} ms of host a step and "
-            f"{run.request_ns / 1e6:.2f} ms a request, fitted to the first {FITTED} requests"
-        )
+        out.print(fit_line(run))
         out.print(f"kernels: {run.kernels}")
 
 

@@ -10,7 +10,7 @@ from rich.table import Table
 from simcg.report.tables import plain_table
 from simcg.reproduce.calibration import BOUNDS, ServerCosts
 from simcg.reproduce.measured import TPOT_TARGET, TTFT_TARGET, Group, Outcome, Quantiles
-from simcg.reproduce.vllm_runs import RunOutcome
+from simcg.reproduce.vllm_runs import FITTED, RunOutcome
 
 SYSTEM_NAMES = {"h100_sxm": "h100", "h200_sxm": "h200", "b200_sxm": "b200", "b300_sxm": "b300"}
 
@@ -88,21 +88,31 @@ def targets_line(total: Group) -> str:
 
 
 def runs_table(outcomes: Iterable[RunOutcome]) -> Table:
-    """One line a run and metric: recorded, simulated, error, that of the unfitted requests."""
+    """One line a run and metric: recorded, simulated, errors with the fitted costs and without."""
     rows = []
     for run in outcomes:
-        for metric, real, made, error, rest in (
-            ("mean TTFT", run.recorded_ttft_ms, run.ttft_ms, run.ttft_error, run.rest_ttft_error),
-            ("mean TPOT", run.recorded_tpot_ms, run.tpot_ms, run.tpot_error, run.rest_tpot_error),
-        ):
-            rows.append(
-                (
-                    run.server.gpu, metric, f"{real:.1f}", f"{made:.1f}", f"{error:+.1%}",
-                    f"{rest:+.1%}",
-                )
-            )  # fmt: skip
-    columns = ("run", "metric, ms", "recorded", "simulated", "error", "without fitted ones")
+        for metric, real, made, errors in (
+            ("mean TTFT", run.recorded_ttft_ms, run.ttft_ms,
+             (run.ttft_error, run.rest_ttft_error, run.bare_ttft_error)),
+            ("mean TPOT", run.recorded_tpot_ms, run.tpot_ms,
+             (run.tpot_error, run.rest_tpot_error, run.bare_tpot_error)),
+        ):  # fmt: skip
+            cells = (f"{error:+.1%}" for error in errors)
+            rows.append((run.server.gpu, metric, f"{real:.1f}", f"{made:.1f}", *cells))
+    later = f"requests {FITTED + 1} on"
+    columns = ("run", "metric, ms", "recorded", "simulated", "error", later, "no host costs")
     return plain_table(columns, rows)
+
+
+def fit_line(run: RunOutcome) -> str:
+    """What was fitted to the first requests, or why nothing could be."""
+    fitted = (
+        f"{run.server.gpu}: {run.step_ns / 1e6:.2f} ms of host a step and "
+        f"{run.request_ns / 1e6:.2f} ms a request, fitted to the first {FITTED} requests"
+    )
+    if run.step_ns > 0:
+        return fitted
+    return f"{fitted}: at their least, as kernels alone take longer than was recorded"
 
 
 def group_json(one: Group) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
+import msgspec
 import numpy as np
 
 from simcg.arrays import Floats, Ints
@@ -76,8 +77,8 @@ class RunOutcome:
     """Means over all requests in ms: recorded, and simulated.
 
     ``step_ns``, ``request_ns``: the host parameters that were fitted to the first requests;
-    ``rest_*_error``: of the means over the requests after those. ``kernels``: where times of
-    kernels are from.
+    ``rest_*_error``: of the means over the requests after those; ``bare_*_error``: of the means
+    over all, with both parameters 0. ``kernels``: where times of kernels are from.
     """
 
     server: Server
@@ -87,6 +88,8 @@ class RunOutcome:
     tpot_ms: float
     rest_ttft_error: float
     rest_tpot_error: float
+    bare_ttft_error: float
+    bare_tpot_error: float
     step_ns: float
     request_ns: float
     kernels: str
@@ -124,7 +127,11 @@ def datasheet_4090() -> HardwareProfile:
         **known,
     )
     base = load_profile("h200")
-    return on_another_gpu(base, "rtx-4090", gpu, dict(base.host.dispatch), 1.0)
+    made = on_another_gpu(base, "rtx-4090", gpu, dict(base.host.dispatch), 1.0)
+    description = (
+        "rtx-4090 by rooflines of its data sheet, no kernel was timed; the rest as on h200"
+    )
+    return msgspec.structs.replace(made, description=description)
 
 
 @cache
@@ -160,7 +167,7 @@ def outcome(server: Server) -> RunOutcome:
         else:
             high = middle
     step_ns = low
-    made = simulated(server, step_ns)
+    made, bare = simulated(server, step_ns), simulated(server, 0.0)
     request_ns = max(0.0, float(real.ttft_ns[:FITTED].mean() - made.ttft_ns[:FITTED].mean()))
     ttft: Floats = made.ttft_ns.astype(np.float64) + request_ns
     rest = slice(FITTED, None)
@@ -172,6 +179,8 @@ def outcome(server: Server) -> RunOutcome:
         tpot_ms=float(made.tpot_ns.mean()) / 1e6,
         rest_ttft_error=float(ttft[rest].mean() / real.ttft_ns[rest].mean()) - 1,
         rest_tpot_error=float(made.tpot_ns[rest].mean() / real.tpot_ns[rest].mean()) - 1,
+        bare_ttft_error=float(bare.ttft_ns.mean() / real.ttft_ns.mean()) - 1,
+        bare_tpot_error=float(bare.tpot_ns.mean() / real.tpot_ns.mean()) - 1,
         step_ns=step_ns,
         request_ns=request_ns,
         kernels=_tables(server.gpu).profile.description,

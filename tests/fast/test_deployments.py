@@ -16,6 +16,7 @@ from simcg.cli.reproduce import command
 from simcg.cost.kernels import Work
 from simcg.cost.step import StepCost
 from simcg.errors import InputError
+from simcg.report.deployments import fit_line
 from simcg.reproduce.calibration import (
     BOUNDS,
     configuration,
@@ -228,6 +229,21 @@ def test_the_recorded_run_on_an_rtx_pro_6000() -> None:
     assert abs(found.tpot_error) < 0.05
     assert abs(found.ttft_error) < 0.10
     assert abs(found.rest_tpot_error) < 0.05
+    # the fitted cost is what the kernels alone lack
+    assert found.step_ns > 1e6
+    assert found.bare_tpot_error < -0.05
+    assert found.bare_ttft_error < -0.1
+    assert "least" not in fit_line(found)
+
+
+def test_where_kernels_alone_take_too_long_no_cost_is_fitted() -> None:
+    """The RTX 4090, of rooflines: the fit ends at nothing, says so, and changes nothing."""
+    found = outcome(next(server for server in SERVERS if not server.target))
+    assert (found.step_ns, found.request_ns) == (0, 0)
+    bare = found.bare_ttft_error, found.bare_tpot_error
+    assert bare == pytest.approx((found.ttft_error, found.tpot_error))
+    assert found.bare_tpot_error > 0
+    assert "as kernels alone take longer" in fit_line(found)
 
 
 def test_an_unknown_run_is_refused() -> None:
