@@ -20,7 +20,7 @@ from simcg.formal.violation import Violation
 from tests.formal_kit import Deployment
 
 MANY = hypothesis_settings(
-    max_examples=1_000,
+    max_examples=500,
     stateful_step_count=30,
     deadline=None,
     derandomize=True,
@@ -64,6 +64,6 @@ class SlotZero(Deployment):
 
 def test_a_counterexample_shrinks_to_one_step() -> None:
     with pytest.raises((AssertionError, Violation)) as failure:
-        run_state_machine_as_test(SlotZero, settings=MANY)
+        run_state_machine_as_test(SlotZero, settings=hypothesis_settings(MANY, max_examples=200))
     told = "\n".join(failure.value.__notes__)
     assert told.count("state.step(") == 1
