@@ -124,7 +124,8 @@ server_options = apply(
                  help="Arrivals so many times faster than the trace."),
     click.option("--max-num-seqs", type=click.IntRange(1), metavar="N",
                  help="Most requests that decode together; vLLM's one list serves them too.  "
-                 "[default: not known, so all of vLLM's default sizes are kept]"),
+                 "[default: as the engine takes from GPU and memory; all of vLLM's default sizes "
+                 "are kept]"),
     click.option("--max-requests", type=click.IntRange(1), metavar="N",
                  help="Most requests of a step.  [default: no limit]"),
 )  # fmt: skip

@@ -29,11 +29,12 @@ from simcg.des.serving import (
 )
 from simcg.des.serving.arrivals import Process
 from simcg.des.serving.clock import ServingClock
+from simcg.des.serving.defaults import graph_top
 from simcg.des.serving.memory import KvBudget
 from simcg.des.serving.overload import load_of
 from simcg.des.serving.policy import POLICIES
 from simcg.des.serving.server import LoggedStep
-from simcg.des.serving.setup import MAX_RUNNING, Wanted, server_setup
+from simcg.des.serving.setup import Wanted, server_setup
 from simcg.errors import InputError, require
 from simcg.ladder import Ladder
 from simcg.model.catalog import load_architecture
@@ -177,7 +178,7 @@ def server_from(scenario: Scenario, options: dict[str, Any]) -> tuple[ServerConf
         ladder = Ladder.of(sizes, scenario.model.slots)
     running = options["max_num_seqs"]
     if options["decode_ladder"] is not None:
-        limit = running or MAX_RUNNING
+        limit = running or graph_top(scenario.model.profile, options["tp"])
         typed = options["decode_ladder"]
         decode = Ladder.of(typed_sizes("--decode-ladder", typed, limit, deployment))
     overhead = options["step_overhead"]
@@ -211,8 +212,10 @@ def _print(scenario: Scenario, report: ServingReport, arrivals: Arrivals) -> Non
     out.print(f"{arrivals.requests.source}; {arrivals.process}", style="dim")
     out.print()
     warning = None if report.load is None else report.load.warning
-    if warning is not None:
-        out.print(warning, style="bold")
+    notes = [note for note in (warning, serving.cap_note(report)) if note is not None]
+    for note in notes:
+        out.print(note, style="bold")
+    if notes:
         out.print()
     tables = (
         serving.latency_table, serving.load_table, serving.steps_table, serving.memory_table,

@@ -93,6 +93,7 @@ def load_table(report: ServingReport) -> Table:
             ("server busy", percent(result.utilisation)),
             ("requests that wait, mean", _plain(figures["queue_length"])),
             ("wait for the first step, mean (ms)", _plain(figures["mean_wait_ms"])),
+            ("requests held back", _held(report)),
             ("KV cache, most in use", percent(result.kv_peak_share)),
             ("preemptions", count(result.tally.preemptions)),
         ],
@@ -151,6 +152,8 @@ def serving_json(report: ServingReport) -> dict[str, Any]:
         "capacity": None if load is None else asdict(load.capacity),
         "keeps_up": None if load is None else load.keeps_up or (None if over is None else False),
         "overload": None if over is None else asdict(over),
+        "held_by_cap": report.result.tally.held_by_cap,
+        "held_by_cache": report.result.tally.held_by_cache,
         "policy": report.config.policy.name,
         "ladder": list(report.config.ladder.sizes),
         "decode_ladder": list(report.config.decode_ladder.sizes),
@@ -163,6 +166,24 @@ def serving_json(report: ServingReport) -> dict[str, Any]:
         "provenance": report.result.provenance,
         "rests_on": [asdict(ground) for ground in server_grounds(report.config)],
     }
+
+
+def cap_note(report: ServingReport) -> str | None:
+    """Said where the number of running requests, not the cache, is what binds."""
+    tally = report.result.tally
+    if tally.held_by_cap <= tally.held_by_cache:
+        return None
+    return (
+        f"at most {report.config.max_running} requests run together (--max-num-seqs): that, not "
+        "the KV cache, holds requests back"
+    )
+
+
+def _held(report: ServingReport) -> str:
+    """How often, and by what."""
+    tally = report.result.tally
+    causes = (("cap", tally.held_by_cap), ("KV cache", tally.held_by_cache))
+    return ", ".join(f"{count(times)} x by the {name}" for name, times in causes if times) or "-"
 
 
 def _plain(value: float | None, digits: int = 2) -> str:

@@ -28,7 +28,7 @@ FIRST_STEPS = 4
 def serving_timeline(config: ServerConfig, log: Sequence[LoggedStep]) -> Timeline:
     """The captures of both ladders, then the log of the server from their end on."""
     timeline, ready_ns = Timeline(), 0
-    most = config.max_running
+    most = min(config.max_running, max(config.decode_ladder.sizes, default=config.max_running))
     for model, ladder, limits, of in (
         (config.model, config.ladder, StepLimits(config.chunk, most), ""),
         (config.decode_model, config.decode_ladder, StepLimits(most, most), " of decodes"),

@@ -43,10 +43,11 @@ class KvBudget:
         """Capacity of the KV cache; ``InputError`` says what is short where it holds none."""
         if self.kv_bytes < self.bytes_per_token:
             short = self.bytes_per_token - self.kv_bytes
-            found = Finding(
-                f"{_gib(self.usable)} for weights {_gib(self.weights)}, graphs "
-                f"{_gib(self.prefill_graphs + self.decode_graphs)}, activations "
-                f"{_gib(self.activations)} and states {_gib(self.states)}"
+            graphs = self.prefill_graphs + self.decode_graphs
+            rest = f", states {_gib(self.states)}" if self.states else ""
+            found = Finding(  # an error shows 80 characters of it
+                f"{_gib(self.usable)}, weights {_gib(self.weights)}, graphs {_gib(graphs)}, "
+                f"activations {_gib(self.activations)}{rest}"
             )
             expected = f"{_gib(short)} more, for a first token of the KV cache"
             raise InputError("memory of a rank", "", found, expected)
@@ -69,24 +70,28 @@ def kv_budget(  # noqa: PLR0913 - keyword-only; each is one thing that takes mem
     """The budget of one rank; ``arch`` with the dtype of the weights that ``model`` has.
 
     ``largest_eager``: tokens of the largest step with prefills that no bucket takes, of at most
-    ``chunk``. Engines take graphs from the same share of the memory, or from the rest of it:
-    here it is always from the share.
+    ``chunk``. Steps with prefills have logits for as many requests as the decode graphs. Engines
+    take graphs from the same share of the memory, or from the rest of it: here it is always from
+    the share.
     """
     inside = 0 < memory_fraction <= 1
     require(inside, "--memory-fraction", "", memory_fraction, "a number above 0, at most 1")
     require(largest_eager <= chunk, "largest_eager", "", largest_eager, f"at most {chunk}")
-    prefill = ladder_memory(captured.ladder.sizes, largest_eager, max_running, model)
+    sizes = captured.decode_ladder.sizes
+    top = sizes[-1] if sizes else 0
+    prefill = ladder_memory(
+        captured.ladder.sizes, largest_eager, min(top or max_running, max_running), model
+    )
     forward = decode_forward or model.forward
     graphs = ReplayModel(forward, model.profile, FULL, model.fallback)
-    sizes = captured.decode_ladder.sizes
-    decode = ladder_memory(sizes, 0, sizes[-1] if sizes else 1, graphs)
+    decode = ladder_memory(sizes, 0, top or 1, graphs)
     eager_decode = peak_activation_bytes(forward, max_running, max_running)
     return KvBudget(
         usable=int(model.profile.gpu.memory_bytes.value * memory_fraction),
         weights=arch.weight_bytes(tp),
         prefill_graphs=prefill.device,
         decode_graphs=decode.device,
-        activations=max(prefill.eager_peak, 0 if sizes else eager_decode),
+        activations=max(prefill.eager_peak, eager_decode if max_running > top else 0),
         states=arch.state_bytes_per_request(tp) * max_running,
         reserve=reserve_bytes,
         bytes_per_token=arch.kv_bytes_per_token(tp),

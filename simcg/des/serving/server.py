@@ -233,15 +233,23 @@ class Server:
             chunks.append(chunk)
             room -= chunk
             more = None
+        if free < 0:
+            self.tally.held_by_cache += 1
+        elif room > 0 and len(chosen) == limits.max_running - self.decodes:
+            self.tally.held_by_cap += self._queued > len(chosen)
         return self._cut(chosen, chunks)
+
+    @property
+    def _queued(self) -> int:
+        """Requests with tokens to prefill that have arrived."""
+        return self.arrived - self.head + len(self.preempted) + (self.partial is not None)
 
     def _cut(self, chosen: list[_Waiting], chunks: list[int]) -> tuple[list[_Waiting], list[int]]:
         """The step as the policy ends it."""
         if not chosen or not self.policy.edges:
             return chosen, chunks
         last = chosen[-1]
-        queued = self.arrived - self.head + len(self.preempted) + (self.partial is not None)
-        more = queued > len(chosen) or last.done + chunks[-1] < last.target
+        more = self._queued > len(chosen) or last.done + chunks[-1] < last.target
         chunks = shortened(chunks, self.policy.cut(sum(chunks), self.decodes, more=more))
         return chosen[: len(chunks)], chunks
 

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from simcg.cost.table import ReplayModel
 from simcg.des.serving.clock import Captured
 from simcg.des.serving.config import ServerConfig
+from simcg.des.serving.defaults import default_decode_sizes, default_running
 from simcg.des.serving.memory import KvBudget, kv_budget
 from simcg.des.serving.policy import policy_named
 from simcg.engines import Engine
 from simcg.engines.engine import Deployment
-from simcg.engines.sizes import sglang_decode_sizes
 from simcg.ladder import Ladder
 from simcg.model.architecture import Architecture
 from simcg.model.forward import forward_pass
 from simcg.optimize.score import largest_eager
-
-MAX_RUNNING = 256
-"""Requests that decode together where nobody says: vLLM's default on most GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,24 +42,35 @@ def server_setup(
     engine: Engine, model: ReplayModel, chunk: int, deployment: Deployment, wanted: Wanted
 ) -> tuple[ServerConfig, KvBudget]:
     """The server, and where its memory goes; ``InputError`` where it does not fit."""
-    running = wanted.max_running or MAX_RUNNING
     name = wanted.policy or ("mixed" if engine.name == "vllm" else "prefill-first")
+    policy, profile = policy_named(name, wanted.ladder.sizes), model.profile
     decode = wanted.decode_ladder
     if decode is None:
-        decode = Ladder.of(default_decode_sizes(engine, chunk, running, deployment))
-    captured = Captured(wanted.ladder, engine.admission, decode)
+        sizes = default_decode_sizes(
+            engine, profile, wanted.tp, chunk=chunk, max_running=wanted.max_running,
+            deployment=deployment,
+        )  # fmt: skip
+        decode = Ladder.of(sizes)
     forward = forward_pass(wanted.arch, tp=wanted.tp, phase="decode")
-    budget = kv_budget(
+    budget_of = partial(
+        kv_budget,
         model,
         wanted.arch,
-        captured,
+        Captured(wanted.ladder, engine.admission, decode),
         tp=wanted.tp,
         chunk=chunk,
         largest_eager=largest_eager(wanted.ladder, engine.admission, chunk),
-        max_running=running,
         decode_forward=forward,
         memory_fraction=wanted.memory_fraction,
     )
+    running = wanted.max_running
+    if running is None:
+        fewest = budget_of(max_running=1)
+        running = default_running(
+            engine, profile, wanted.arch, tp=wanted.tp, chunk=chunk, budget=fewest
+        )
+        running = min(running, chunk) if policy.mixes else running
+    budget = budget_of(max_running=running)
     fits = budget.tokens()
     config = ServerConfig(
         model=model,
@@ -71,20 +80,9 @@ def server_setup(
         chunk=chunk,
         max_running=running,
         kv_tokens=wanted.kv_tokens or fits,
-        policy=policy_named(name, wanted.ladder.sizes),
+        policy=policy,
         max_requests=wanted.max_requests,
         step_overhead_ns=wanted.step_overhead_ns,
         decode_forward=forward,
     )
     return config, budget
-
-
-def default_decode_sizes(
-    engine: Engine, chunk: int, max_running: int, deployment: Deployment
-) -> tuple[int, ...]:
-    """Requests of the decode graphs: vLLM's one list, or SGLang's own for decode.
-
-    SGLang's goes up to ``max_running``: its real top depends on the GPU and is taken so.
-    """
-    shared = engine.decode_sizes(chunk, deployment)
-    return shared or sglang_decode_sizes(max_running)

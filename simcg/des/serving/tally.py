@@ -52,7 +52,8 @@ class Tally:
 
     ``chunked[c][rows]``: steps with prefill tokens, by slot class and rows; ``decode[m]``: steps
     of m decodes alone. ``*_ticks``: their busy time. ``prefill_tokens``, ``mixed_decodes``: what
-    steps with prefill tokens computed.
+    steps with prefill tokens computed. ``held_by_cap``, ``held_by_cache``: how often a request had
+    to wait as no more may run, or as the KV cache has no room for it.
     """
 
     chunked: list[list[int]]
@@ -63,4 +64,6 @@ class Tally:
     mixed_decodes: int = 0
     recomputed_tokens: int = 0
     preemptions: int = 0
+    held_by_cap: int = 0
+    held_by_cache: int = 0
     gaps: Gaps = field(default_factory=Gaps)
