@@ -44,11 +44,12 @@ class KvBudget:
         if self.kv_bytes < self.bytes_per_token:
             short = self.bytes_per_token - self.kv_bytes
             graphs = self.prefill_graphs + self.decode_graphs
-            rest = f", states {_gib(self.states)}" if self.states else ""
-            found = Finding(  # an error shows 80 characters of it
-                f"{_gib(self.usable)}, weights {_gib(self.weights)}, graphs {_gib(graphs)}, "
-                f"activations {_gib(self.activations)}{rest}"
-            )
+            parts = {
+                "weights": self.weights, "graphs": graphs, "activations": self.activations,
+                "states": self.states,
+            }  # fmt: skip
+            taken = ", ".join(f"{name} {value / 2**30:.1f}" for name, value in parts.items())
+            found = Finding(f"{_gib(self.usable)}: {taken}")  # an error shows 80 characters
             expected = f"{_gib(short)} more, for a first token of the KV cache"
             raise InputError("memory of a rank", "", found, expected)
         return self.kv_bytes // max(self.bytes_per_token, 1)
