@@ -119,6 +119,7 @@ def _under_load(
     from simcg.des.serving.setup import Wanted  # noqa: PLC0415
     from simcg.optimize.under_load import Question, choose_under_load  # noqa: PLC0415
     from simcg.report import under_load  # noqa: PLC0415
+    from simcg.report.links import link_note  # noqa: PLC0415
 
     with stages() as notify:
         scenario = scenario_from(source, server, limits)
@@ -155,6 +156,9 @@ def _under_load(
     out.print()
     out.print(under_load.rounds(choice), style="dim")
     out.print(under_load.judged_on(choice), style="dim")
+    note = link_note(model.forward, model.profile)
+    if note is not None:
+        out.print(f"note: {note}")
     out.print()
     name = f"{scenario.engine.name} {scenario.engine.version}"
     graphs = len(choice.chosen.ladder)

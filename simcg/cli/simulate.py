@@ -211,11 +211,10 @@ def _print(scenario: Scenario, report: ServingReport, arrivals: Arrivals) -> Non
     )
     out.print(f"{arrivals.requests.source}; {arrivals.process}", style="dim")
     out.print()
-    warning = None if report.load is None else report.load.warning
-    notes = [note for note in (warning, serving.cap_note(report)) if note is not None]
-    for note in notes:
-        out.print(note, style="bold")
-    if notes:
+    warnings = serving.warnings_of(report)
+    for warning in warnings:
+        out.print(warning, style="bold")
+    if warnings:
         out.print()
     tables = (
         serving.latency_table, serving.load_table, serving.steps_table, serving.memory_table,

@@ -16,6 +16,7 @@ from simcg.des.serving.memory import KvBudget
 from simcg.des.serving.overload import Load
 from simcg.des.serving.result import Padding, ServingResult
 from simcg.des.serving.statistics import Interval, batch_means, batch_quantiles
+from simcg.report.links import link_note
 from simcg.report.tables import Row, plain_table
 from simcg.report.units import count, percent, seconds, size
 
@@ -152,6 +153,7 @@ def serving_json(report: ServingReport) -> dict[str, Any]:
         "capacity": None if load is None else asdict(load.capacity),
         "keeps_up": None if load is None else load.keeps_up or (None if over is None else False),
         "overload": None if over is None else asdict(over),
+        "warnings": warnings_of(report),
         "held_by_cap": report.result.tally.held_by_cap,
         "held_by_cache": report.result.tally.held_by_cache,
         "policy": report.config.policy.name,
@@ -168,7 +170,15 @@ def serving_json(report: ServingReport) -> dict[str, Any]:
     }
 
 
-def cap_note(report: ServingReport) -> str | None:
+def warnings_of(report: ServingReport) -> list[str]:
+    """That nobody knows whether the server keeps up, or that it does not; what binds; its links."""
+    model = report.config.model
+    load = None if report.load is None else report.load.warning
+    found = (load, _cap_note(report), link_note(model.forward, model.profile))
+    return [warning for warning in found if warning is not None]
+
+
+def _cap_note(report: ServingReport) -> str | None:
     """Said where the number of running requests, not the cache, is what binds."""
     tally = report.result.tally
     if tally.held_by_cap <= tally.held_by_cache:

@@ -8,6 +8,7 @@ from simcg.engines.traps import warnings
 from simcg.optimize.gain import MOST_MARGIN, Gain
 from simcg.optimize.study import NEGLIGIBLE, Answer, Study
 from simcg.report.grounds import better_profile, grounds_lines, study_grounds
+from simcg.report.links import link_note
 from simcg.report.units import count, ms, percent, seconds, size
 from simcg.workload.describe import quantiles
 from simcg.workload.steps import Steps
@@ -184,5 +185,7 @@ def cautions(study: Study) -> tuple[str, ...]:
             f"sizes, up to {decode[-1]}, are kept for it (see --max-num-seqs)",
             *found,
         )
-    better = better_profile(scenario.model.profile, scenario.engine.name)
-    return found if better is None else (*found, better)
+    model = scenario.model
+    notes = (better_profile(model.profile, scenario.engine.name),
+             link_note(model.forward, model.profile))  # fmt: skip
+    return (*found, *(note for note in notes if note is not None))

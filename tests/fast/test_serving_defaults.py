@@ -5,15 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from simcg.des.serving import Arrivals, AtOnce, Poisson, simulate
 from simcg.des.serving.defaults import default_decode_sizes, graph_top
+from simcg.des.serving.memory import KvBudget
 from simcg.des.serving.setup import Wanted, server_setup
 from simcg.engines import Deployment, engine_named
 from simcg.engines.sizes import sglang_decode_sizes
+from simcg.errors import InputError
 from simcg.hardware.catalog import load_profile, profile_names
 from simcg.model.catalog import load_architecture
+from simcg.model.forward import forward_pass
+from simcg.report.links import link_note
 from simcg.workload.builtin import builtin_workload
 from tests.serving import small_server
 from tests.studies import drawn, run_cli, scenario_of
@@ -90,3 +95,34 @@ def test_the_output_names_the_cap() -> None:
     assert "at most 8 requests run together (--max-num-seqs): that, not the KV cache" in capped
     assert "run together" not in free
     assert "x by the cap" in capped
+
+
+@pytest.mark.parametrize("hardware", profile_names())
+def test_ranks_beyond_the_links_are_noted(hardware: str) -> None:
+    """Of built-in profiles: 8 GPUs of a host, 72 of a rack; nobody knows of others."""
+    most = 72 if hardware.startswith("gb") else 8
+    profile, arch = load_profile(hardware), load_architecture("deepseek-r1")
+    few, many = (64, 128) if most == 72 else (8, 16)
+    inside, beyond = (forward_pass(arch, tp=tp) for tp in (few, many))
+    assert link_note(inside, profile) is None
+    assert f"{many} ranks are more than the {most} GPUs" in (link_note(beyond, profile) or "")
+    assert link_note(beyond, msgspec.structs.replace(profile, name="mine")) is None
+
+
+@pytest.mark.parametrize("command", ["simulate", "optimize"])
+def test_both_commands_print_that_note(command: str) -> None:
+    """As a line of its own."""
+    call = (command, "--requests", "30", "--max-chunk", "512", "--hardware", "h200-vllm")
+    texts = [run_cli(*call, "--tp", tp).out for tp in ("8", "16")]
+    said = [" ".join(text.split()).count("16 ranks are more than the 8") for text in texts]
+    assert said == [0, 1]
+
+
+def test_a_budget_that_is_short_lists_all_that_takes_memory() -> None:
+    """Nothing is cut off, however large the figures."""
+    budget = KvBudget(*(value << 30 for value in (2_680, 9_999, 99, 999, 888, 777, 0, 1)))
+    with pytest.raises(InputError) as caught:
+        budget.tokens()
+    for part in ("2680.00 GiB: weights 9999.0", "graphs 1098.0", "activations 888.0", "states 777"):
+        assert part in str(caught.value)
+    assert "..." not in str(caught.value)
