@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 from importlib import import_module
@@ -133,6 +134,19 @@ def test_other_commands_fit_and_have_json(line: str) -> None:
     assert json.loads(machine.out)
 
 
+@pytest.mark.parametrize(
+    ("said", "most"), [("60", 60), ("1", 40), ("0", 40), ("500", 100), ("wide", 100), ("", 100)]
+)
+def test_columns_are_honoured_where_output_is_piped(
+    said: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Up to 100 and down to what tables need; what is no number says nothing."""
+    monkeypatch.setenv("COLUMNS", said)
+    ran = run_cli("profile", "show", "b200")
+    assert ran.code == 0
+    assert max(map(len, ran.out.splitlines())) in range(most - 20, most + 1)
+
+
 def test_compare_scores_like_optimize() -> None:
     """The ladder that optimize chooses, given to compare, has the same cost of the same steps."""
     setting = ["--workload", "uniform", "--requests", "99", "--max-chunk", "2048"]
@@ -194,7 +208,7 @@ def test_examples_of_the_help_run(line: str, folder: Path, monkeypatch: pytest.M
     """
     points = silicon.claimed_points()[::250]
     monkeypatch.setattr(silicon, "claimed_points", lambda: points)
-    ran = run_cli(*line.split())
+    ran = run_cli(*shlex.split(line))
     missed = line.startswith("validate")  # the committed runs miss some stated limits
     assert (ran.code, ran.err) == (int(missed), "")
     assert ran.out

@@ -134,13 +134,6 @@ def test_bad_input_is_one_line(case: str, options: tuple[str, ...], tmp_path: Pa
     assert ran.err.count("\n") == 1
 
 
-def test_without_a_file_it_says_what_is_missing() -> None:
-    """There is nothing to verify."""
-    ran = run_cli("verify")
-    assert (ran.code, ran.out) == (2, "")
-    assert "--recording FILE" in ran.err
-
-
 numbers = st.integers(-3, 2**63) | st.sampled_from([0, 1, 2**62])
 
 
