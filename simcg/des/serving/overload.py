@@ -110,8 +110,9 @@ def capacity(
 
     The lengths of all requests of the traffic, again and again; those that the cache can never
     hold are left out. Counted from the time when twice as many are done as it holds at once until
-    so many wait no more, in batches as long as a request stays. A request counts by the share of
-    its stay: where all are equally long they are done together, wave by wave.
+    the last but so many starts, in batches as long as a request stays, by the share of its stay
+    that each request has behind it. Both ends are ends of requests: where all are equally long they
+    are done together, wave by wave, and part of a wave is no fair sample.
     """
     waiting = _saturating(config, arrivals, seed)
     server = serve(clock, config.policy, config.limits, waiting, len(waiting.prompt))
@@ -120,7 +121,8 @@ def capacity(
     done, begun = np.sort(finish), np.sort(start)
     many = len(done)
     held = int((np.arange(1, many + 1) - np.searchsorted(done, begun, side="right")).max())
-    first, last = int(done[min(2 * held, many - 1)]), int(begun[max(many - 1 - held, 0)])
+    first = int(done[min(2 * held, many - 1)])
+    last = int(done[np.searchsorted(done, begun[max(many - 1 - held, 0)], side="right") - 1])
     batches = min(int((last - first) / (finish - start).mean()), BATCHES)
     if batches < 1:  # it never came to rest
         return _rate_of(interval([done[-1] / many / 1e9]))
