@@ -52,6 +52,12 @@ QWEN_MOE: dict[str, Any] = LLAMA | {
 }
 
 
+def gptq(**changed: Any) -> dict[str, Any]:
+    """A quantization_config of 4-bit integers with some fields changed."""
+    usual = {"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": False, "sym": True}
+    return {"quantization_config": usual | changed}
+
+
 def write(folder: Path, config: object) -> Path:
     file = folder / "model.json"
     file.write_text(json.dumps(config))
@@ -121,6 +127,23 @@ def test_quantisation_is_read_part_by_part(tmp_path: Path) -> None:
     assert (some.attention, some.mlp) == ("bf16", "fp8")
 
 
+def test_awq_and_gptq_are_int4(tmp_path: Path) -> None:
+    """Their checkpoints price as --dtype int4 does; modules may be excepted."""
+    int4 = read(tmp_path, LLAMA).with_weights("int4")
+    awq = {
+        "quant_method": "awq",
+        "bits": 4,
+        "group_size": 64,
+        "version": "gemm",
+        "zero_point": True,
+    }
+    old = {"quant_method": "awq", "w_bit": 4, "q_group_size": 128}
+    for config in (gptq(), gptq(group_size=-1), *({"quantization_config": c} for c in (awq, old))):
+        assert read(tmp_path, LLAMA | config) == int4
+    kept = read(tmp_path, QWEN_MOE | gptq(modules_to_not_convert=["self_attn"])).weights
+    assert (kept.attention, kept.mlp, kept.experts) == ("bf16", "int4", "int4")
+
+
 @pytest.mark.parametrize(
     ("config", "words"),
     [
@@ -136,7 +159,14 @@ def test_quantisation_is_read_part_by_part(tmp_path: Path) -> None:
         (OSS | {"num_experts_per_tok": 5}, ["num_experts_per_tok", "at most the 4 experts"]),
         (OSS | {"sliding_window": None}, ["sliding_window", "None"]),
         (LLAMA | {"quantization_config": []}, ["quantization_config", "an object"]),
-        (LLAMA | {"quantization_config": {"quant_method": "awq"}}, ["quant_method", "'awq'"]),
+        (
+            LLAMA | {"quantization_config": {"quant_method": "bitsandbytes"}},
+            ["quant_method", "'bitsandbytes'", "awq, gptq", "--dtype"],
+        ),
+        (LLAMA | {"quantization_config": {"quant_method": "awq"}}, ["bits", "None", "4"]),
+        (LLAMA | gptq(bits=8), ["bits", "8", "--dtype"]),
+        (LLAMA | gptq(group_size=100), ["group_size", "100", "32, 64, 128, -1"]),
+        (LLAMA | gptq(dynamic={"-:.*down.*": {}}), ["dynamic", "single modules"]),
         (
             LLAMA
             | {
