@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,11 +13,20 @@ import msgspec
 from rich.console import Console
 
 WIDTH = 100
+NARROW = 40
 
 
 def console() -> Console:
-    """Standard output, at most 100 columns; colours on a terminal only."""
-    width = Console().width if sys.stdout.isatty() else WIDTH
+    """Standard output, at most 100 columns; colours on a terminal only.
+
+    As wide as the terminal; piped, as COLUMNS says, but wide enough for tables.
+    """
+    said = os.environ.get("COLUMNS", "")
+    width = WIDTH
+    if sys.stdout.isatty():
+        width = Console().width
+    elif said.isascii() and said.isdigit():
+        width = max(int(said), NARROW)
     return Console(width=min(width, WIDTH), highlight=False, soft_wrap=False)
 
 
