@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 
 import msgspec
@@ -25,6 +26,8 @@ from simcg.reproduce.calibration import (
 from simcg.reproduce.point import Point
 from simcg.reproduce.predict import Prediction, predict
 from simcg.reproduce.silicon import estimates
+from simcg.sweep.lines import Lines
+from simcg.sweep.workers import over_processes
 
 TPOT_TARGET, TTFT_TARGET = 0.08, 0.15
 """Median errors that are aimed at."""
@@ -96,19 +99,19 @@ def predicted(
     by_configuration: dict[str, Point] = {}
     for point in sorted(points, key=lambda p: (p.system, p.framework, p.model, p.precision, p.tp)):
         by_configuration.setdefault(_key(point), point)
-    known = _read(results)
-    todo = [key for key in by_configuration if key not in known]
-    jobs = [(key, by_configuration[key]) for key in todo]
-    done = len(by_configuration) - len(todo)
-    with get_context("spawn").Pool(processes) as pool:
-        for key, found in pool.imap(partial(_one, costs), jobs, chunksize=CHUNK):
+    with nullcontext() if results is None else Lines(results, "--results") as kept:
+        known = {} if kept is None else _read(kept)
+        todo = [key for key in by_configuration if key not in known]
+        jobs = [(key, by_configuration[key]) for key in todo]
+        done = len(by_configuration) - len(todo)
+        workers = processes or os.cpu_count() or 1
+        for key, found in over_processes(partial(_one, costs), jobs, workers, CHUNK):
             known[key] = found
             done += 1
+            if kept is not None:
+                kept.append(json.dumps([key, *found]).encode())
             if notify is not None:
                 notify(done, len(by_configuration))
-            if results is not None:
-                with results.open("a") as out:
-                    out.write(json.dumps([key, *found]) + "\n")
     other = estimates()
     return tuple(_outcome(point, known[_key(point)], other.get(point.id)) for point in points)
 
@@ -138,19 +141,19 @@ def _outcome(point: Point, found: Found, estimate: tuple[float, float] | None) -
     return Outcome(point, made, reason, estimate)
 
 
-def _read(results: Path | None) -> dict[str, Found]:
-    if results is None or not results.exists():
-        return {}
+def _read(kept: Lines) -> dict[str, Found]:
+    """The results in the file by key; ``InputError`` where a line is none."""
     out: dict[str, Found] = {}
-    for number, line in enumerate(results.read_text().splitlines(), 1):
+    for number, line in enumerate(kept.lines, 1):
         try:
             key, ttft_ms, tpot_ms, reason = msgspec.json.decode(
                 line, type=tuple[str, float, float, str]
             )
         except msgspec.DecodeError:
-            where = f"line {number}"
-            raise InputError(str(results), where, line, "a result of this command") from None
+            where, got = f"line {number}", line.decode(errors="replace")
+            raise InputError(str(kept.path), where, got, "a result of this command") from None
         out[key] = ttft_ms, tpot_ms, reason
+    kept.settle()
     return out
 
 

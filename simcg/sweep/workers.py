@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from importlib.util import find_spec
-from multiprocessing import get_context, parent_process
+from multiprocessing import active_children, get_context, parent_process
+from signal import SIG_IGN, SIGINT, signal
 from threading import Thread
 from typing import TypeVar
 
@@ -20,28 +21,41 @@ CONNECT_S = 5
 
 
 def over_processes(
-    work: Callable[[Item], Result], items: Sequence[Item], jobs: int
+    work: Callable[[Item], Result], items: Sequence[Item], jobs: int, chunk: int = 1
 ) -> Iterator[Result]:
     """``work`` on each item by ``jobs`` fresh processes (1: by this one), which end with this one.
 
-    Raises ``SimcgError`` when one of them is killed.
+    ``chunk``: neighbours that one process takes together. Raises ``SimcgError`` when one of them
+    is killed.
     """
-    if jobs == 1 or len(items) < 2:
+    if jobs == 1 or len(items) <= chunk:
         yield from map(work, items)
         return
-    context, jobs = get_context("spawn"), min(jobs, len(items))
+    context, jobs = get_context("spawn"), min(jobs, -(-len(items) // chunk))
+    others = set(active_children())
     pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_end_with_parent)
     try:
-        yield from pool.map(work, items)
+        yield from pool.map(work, items, chunksize=chunk)
     except BrokenProcessPool as error:
-        died = "a process of the sweep was killed (memory?): fewer --jobs; --out goes on from there"
+        died = (
+            "a worker process was killed (memory?): a sweep runs fewer at once with --jobs; with a "
+            "file of results the same command goes on from there"
+        )
         raise SimcgError(died) from error
+    except BaseException:  # they would finish what they have begun
+        for child in set(active_children()) - others:
+            child.terminate()
+        raise
     finally:
         pool.shutdown(cancel_futures=True)
 
 
 def _end_with_parent() -> None:
-    """Workers wait for work for ever when a signal ends their parent: watch it from a thread."""
+    """Workers wait for work for ever when a signal ends their parent: watch it from a thread.
+
+    An interrupt from the keyboard comes to all of them, and is the parent's to answer.
+    """
+    signal(SIGINT, SIG_IGN)
 
     def watch() -> None:
         parent = parent_process()

@@ -187,7 +187,7 @@ def test_what_cannot_be_deployed_says_why() -> None:
 
 
 def test_results_are_kept_and_taken_up(tmp_path: Path) -> None:
-    """A second run simulates nothing; a line of something else is refused."""
+    """A second run simulates nothing, half a last line is simulated again, another is refused."""
     kept = tmp_path / "results.jsonl"
     points = SAMPLE[:3]
     told: list[tuple[int, int]] = []
@@ -197,6 +197,9 @@ def test_results_are_kept_and_taken_up(tmp_path: Path) -> None:
     assert first == second
     assert kept.read_text() == lines
     assert not told
+    kept.write_text(lines[:-5])  # as a full disk or a signal may leave it
+    assert predicted(points, processes=1, results=kept) == first
+    assert kept.read_text() == lines
     kept.write_text(lines + "nonsense\n")
     with pytest.raises(InputError, match="line 4"):
         predicted(points, processes=1, results=kept)

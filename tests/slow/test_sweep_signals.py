@@ -59,3 +59,24 @@ def test_an_ended_sweep_leaves_no_process_and_goes_on(tmp_path: Path, number: in
     for path in (out, fresh):
         assert run_cli("sweep", *ARGS, "--jobs", "1", "--out", str(path)).code == 0
     assert out.read_bytes() == fresh.read_bytes()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_predictions_of_deployments_end_at_once_and_quietly(tmp_path: Path, number: int) -> None:
+    """A keyboard's interrupt comes to all processes, a scheduler's signal to the first alone:
+    either way none stays, none complains, and the results so far are whole lines."""
+    out = tmp_path / "results"
+    call = [sys.executable, "-m", "simcg", "reproduce", "silicon", "--results", str(out)]
+    with subprocess.Popen(
+        call, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as child:
+        wait_for(lambda: out.exists() and out.read_bytes().count(b"\n") > 0)
+        if number == signal.SIGINT:
+            os.killpg(child.pid, number)
+        else:
+            os.kill(child.pid, number)
+        said = child.communicate()[1]
+    wait_for(lambda: not group_members(child.pid))
+    assert child.returncode == (130 if number == signal.SIGINT else -number)
+    assert [line for line in said.splitlines() if line.strip()] in ([], ["Aborted!"])
+    assert out.read_bytes().endswith(b"\n")
