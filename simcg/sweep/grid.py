@@ -22,7 +22,7 @@ def grid(varied: Sequence[str]) -> list[Point]:
     axes: dict[str, list[str]] = {}
     for text in varied:
         name, _, values = text.partition("=")
-        name, words = name.strip(), [word.strip() for word in values.split(",")]
+        name, words = option_name(name), [word.strip() for word in values.split(",")]
         require(bool(name) and all(words), "--vary", "", text, "NAME=VALUE,VALUE,...")
         require(name not in axes, "--vary", "", text, f"{name} once")
         require(len(set(words)) == len(words), "--vary", name, values, "different values")
@@ -41,12 +41,18 @@ def points_in(path: Path) -> list[Point]:
     if lines[0][1].lstrip().startswith("{"):
         return [_json_point(str(path), n, line) for n, line in lines]
     names, *rows = [_cells(str(path), n, line) for n, line in lines]
+    names = [option_name(name) for name in names]
     different = all(names) and len(set(names)) == len(names)
     require(different, str(path), f"line {lines[0][0]}", names, "a name of its own for each column")
     require(bool(rows), str(path), "", Finding("a header alone"), "rows below it")
     for (n, _), row in zip(lines[1:], rows, strict=True):
         require(len(row) == len(names), str(path), f"line {n}", row, f"{len(names)} values")
     return [{k: v for k, v in zip(names, row, strict=True) if v} for row in rows]
+
+
+def option_name(text: str) -> str:
+    """The long option that is meant: ``request-rate``, which results spell ``request_rate``."""
+    return text.strip().replace("_", "-")
 
 
 def combined(rows: Sequence[Point], varied: Sequence[Point], source: str) -> list[Point]:
@@ -95,4 +101,7 @@ def _json_point(source: str, number: int, line: str) -> Point:
     except msgspec.DecodeError:
         expected = "a JSON object of options with a text or a number each"
         raise InputError(source, f"line {number}", line, expected) from None
-    return {name: str(value) for name, value in found.items()}
+    point = {option_name(name): str(value) for name, value in found.items()}
+    different = f"line {number}", list(found), "a name of its own for each option"
+    require(len(point) == len(found), source, *different)
+    return point

@@ -254,7 +254,7 @@ def test_a_store_holds_the_first_configurations_only(tmp_path: Path) -> None:
 def test_two_sweeps_do_not_write_one_file(tmp_path: Path) -> None:
     with (
         Store(tmp_path / "s", []),
-        pytest.raises(InputError, match="no other sweep"),
+        pytest.raises(InputError, match="no other simcg"),
         Store(tmp_path / "s", []),
     ):
         pass
@@ -308,6 +308,20 @@ def test_a_grid_is_every_combination_and_the_last_name_changes_fastest() -> None
     points = [tuple(point.items()) for point in grid(["a=1, 2", "b=x,y,z"])]
     assert points == [(("a", a), ("b", b)) for a in "12" for b in "xyz"]
     assert grid([]) == [{}]
+
+
+def test_options_are_also_spelled_as_results_spell_them(tmp_path: Path) -> None:
+    """``request_rate`` of a record is ``request-rate`` of the command; both at once are one too
+    many."""
+    path, wanted = tmp_path / "configs", [{"request-rate": "4", "max-chunk": "512"}]
+    for text in ('{"request_rate": 4, "max-chunk": 512}\n', "request-rate,max_chunk\n4,512\n"):
+        path.write_text(text)
+        assert points_in(path) == wanted
+    assert grid(["request_rate=4", "max_chunk=512"]) == wanted
+    for text in ('{"request_rate": 4, "request-rate": 5}\n', "max-chunk,max_chunk\n1,2\n"):
+        path.write_text(text)
+        with pytest.raises(InputError, match="name of its own"):
+            points_in(path)
 
 
 def test_the_line_that_is_wrong_is_named(tmp_path: Path) -> None:

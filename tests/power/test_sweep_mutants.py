@@ -18,6 +18,7 @@ from tests.mutants import mutated, put_in_place
 
 Test = Callable[[Path], None]
 CLI, GRID, STORE = "simcg.cli.sweep", "simcg.sweep.grid", "simcg.sweep.store"
+LINES = "simcg.sweep.lines"
 FIGURES, TABLE, PLOT = "simcg.sweep.figures", "simcg.report.sweep", "simcg.report.sweep_plot"
 SEEN = (
     AssertionError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError,
@@ -91,9 +92,11 @@ MUTANTS: dict[str, tuple[str, str, str, Test]] = {
         axis("rate=1,inf", "seed=3,4", name="seed"),
     ),
     "half a line is kept": (
-        STORE, 'data[: data.rfind(b"\\n") + 1]', "data", resumed,
+        LINES, 'data[: data.rfind(b"\\n") + 1]', "data", resumed,
     ),
-    "half a line stays in the file": (STORE, "self._file.truncate(len(whole))", "pass", resumed),
+    "half a line stays in the file": (
+        LINES, "self._file.truncate(len(self._whole))", "pass", resumed,
+    ),
     "results of any sweep are taken": (
         STORE, '_text(record["key"]) == _text(keys[number])', "True",
         laws.test_a_store_holds_the_first_configurations_only,
@@ -103,10 +106,10 @@ MUTANTS: dict[str, tuple[str, str, str, Test]] = {
         laws.test_options_in_another_order_are_the_same_sweep,
     ),
     "two may write": (
-        STORE, "fcntl.LOCK_EX", "fcntl.LOCK_SH", laws.test_two_sweeps_do_not_write_one_file,
+        LINES, "fcntl.LOCK_EX", "fcntl.LOCK_SH", laws.test_two_sweeps_do_not_write_one_file,
     ),
     "half a write is a write": (
-        STORE, "rest = rest[self._file.write(rest) :]", "rest = rest[:0 * self._file.write(rest)]",
+        LINES, "rest = rest[self._file.write(rest) :]", "rest = rest[:0 * self._file.write(rest)]",
         laws.test_a_full_disk_is_one_error_and_the_file_goes_on_later,
     ),
     "a key is a result": (
