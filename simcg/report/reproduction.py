@@ -35,10 +35,22 @@ def outcome_table(outcomes: Iterable[Outcome]) -> Table:
             f"{_model(row.model)}{row.metric}, {row.unit}",
             row.shown,
             "-" if outcome.simulated is None else figure(outcome.simulated),
-            "-" if outcome.error is None else signed(outcome.error),
+            _error(outcome),
             " ".join(SHORT[name] for name in outcome.rests_on) or "no parameter",
         )
     return table
+
+
+def _error(outcome: Outcome) -> str:
+    """The relative error; where the value as printed leaves none, why there is none."""
+    row = outcome.published
+    if outcome.error is None:
+        return "-"
+    if outcome.error == 0 and row.low < row.high:
+        return "in range"
+    if outcome.error == 0 and row.one_digit:
+        return "rounds to it"
+    return signed(outcome.error)
 
 
 def draft_table(outcomes: Sequence[Outcome]) -> Table:

@@ -43,12 +43,17 @@ class Published:
         closer than that it is not known.
         """
         low, high = self.low, self.high
-        digits = self.digits.lstrip("0.")
-        if len(digits) == 1:
-            half = low / int(digits) / 2
+        if self.one_digit:
+            half = low / int(self.one_digit) / 2
             low, high = low - half, high + half
         nearest = min(max(simulated, low), high)
         return (simulated - nearest) / abs(nearest)
+
+    @property
+    def one_digit(self) -> str:
+        """Its only significant digit, where it is printed with one; "" else."""
+        digits = self.digits.lstrip("0.")
+        return digits if len(digits) == 1 else ""
 
     @property
     def shown(self) -> str:

@@ -205,3 +205,10 @@ def test_an_unknown_row_is_one_line() -> None:
     assert (result.code, result.out) == (2, "")
     assert result.err.count("\n") == 1
     assert "expected a published row such as R" in result.err
+
+
+def test_an_error_of_nothing_says_why_it_is_none() -> None:
+    """A range holds the value, or one printed digit does; others are met as they stand."""
+    for row, said in (("M4-after", "rounds to it"), ("C5-Qwen3", "in range"), ("K5", "+0.0 %")):
+        lines = run_cli("reproduce", "--row", row).out.splitlines()
+        assert said in next(line for line in lines if line.startswith(row))
