@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from real_gpu.graphs.pool import CudaMark, CudaPool
+from real_gpu.observe.log import Log
 from real_gpu.observe.patch import Patches
 from real_gpu.observe.session import Capturing, Session
 
@@ -95,33 +96,31 @@ def kernels_so_far() -> int:
     return count.value
 
 
-_listening: list[Session] = []
-"""Sessions that hear of events; torch keeps callbacks for good, so there is one of each."""
-
-
 def watch_events(session: Session, patches: Patches) -> None:
-    """Note which streams wait for which, as far as torch's events tell."""
-    _listen()
-    _listening.append(session)
-    patches.on_undo(lambda: _listening.remove(session))
+    """Note which streams wait for which, as far as ``torch.cuda.Event`` tells.
 
-
-@functools.cache
-def _listen() -> None:
-    from torch.cuda import _gpu_trace  # noqa: PLC0415 - not needed without CUDA
-
+    torch's own trace of events cannot be turned off again, and while it is on an error of captured
+    code is lost. Events of other libraries go unheard: a wait that is missed may be told as a race.
+    """
+    event_type = torch.cuda.Event
+    record, wait = event_type.record, event_type.wait
     here = threading.get_ident()
 
-    def on_record(event: int, stream: int) -> None:
-        for session in _listening:
-            if session.log is not None and threading.get_ident() == here:
-                session.log.signal(event, stream)
+    def heard(stream: Any) -> tuple[Log | None, int]:
+        log = session.log if threading.get_ident() == here else None
+        return log, (stream or torch.cuda.current_stream()).cuda_stream
 
-    def on_wait(event: int, stream: int) -> None:
-        for session in _listening:
-            if session.log is not None and threading.get_ident() == here:
-                session.log.wait(event, stream)
+    def record_and_note(self: torch.cuda.Event, stream: Any = None) -> None:
+        record(self, stream)
+        log, handle = heard(stream)
+        if log is not None:
+            log.signal(self.cuda_event, handle)
 
-    torch._C._activate_gpu_trace()
-    _gpu_trace.register_callback_for_event_record(on_record)
-    _gpu_trace.register_callback_for_event_wait(on_wait)
+    def wait_and_note(self: torch.cuda.Event, stream: Any = None) -> None:
+        wait(self, stream)
+        log, handle = heard(stream)
+        if log is not None:
+            log.wait(self.cuda_event, handle)
+
+    patches.replace(event_type, "record", record_and_note)
+    patches.replace(event_type, "wait", wait_and_note)

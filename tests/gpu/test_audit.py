@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -261,3 +262,17 @@ def test_what_no_operator_launches_is_not_decided() -> None:
     with audit({"x": ("static", x), "out": ("output", out)}) as found:
         KEPT.append(torch_graph(forward))
     assert [(f.invariant, f.verdict) for f in found.check().findings] == [("I12", "not decided")]
+
+
+@pytest.mark.parametrize("audited", [True, False], ids=["within", "after"])
+def test_an_error_of_captured_code_is_told_as_itself(audited: bool) -> None:
+    """Within an audit and after one: memory that is freed while it is raised does not hide it."""
+    x = torch.ones(4, device="cuda")
+    with audit({"x": ("static", x)}):
+        torch_graph(lambda: x + 1)
+    with (
+        audit({"x": ("static", x)}) if audited else nullcontext(),
+        pytest.raises(ZeroDivisionError),
+        torch.cuda.graph(torch.cuda.CUDAGraph()),
+    ):
+        (x + 1, 1 // 0)
