@@ -42,13 +42,13 @@ def loop_over_items(costs: list[StepCost], op_times: OpTimes) -> list[Ints]:
     out = []
     for cost in costs:
         distinct, _ = cost.forward.numbered
-        host, items = 0, cost.plan.items
+        host, items, wider = 0, cost.plan.items, cost.wider_ns(op_times.work)
         end: Ints = np.zeros(len(op_times.work), dtype=np.int64)
         durations: list[Ints] = []
         for one in items:
             kernels = sum(distinct[index].kernels * times for index, times in one.ops)
             parts = [op_times.of(distinct[index]).ns * times for index, times in one.ops]
-            total: Ints = np.sum(parts, axis=0)
+            total: Ints = np.sum(parts, axis=0) + kernels * wider
             inner = (kernels - 1) * one.inner_gap_ns if one.parts == 1 else 0
             durations.append(total // one.parts + inner)
         for unit, times in cost.plan.runs:
