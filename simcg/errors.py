@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Sequence
+
 
 class SimcgError(ValueError):
     """Base of every error that a user's input can cause; exit code 2, no traceback."""
@@ -38,3 +41,9 @@ def require(condition: bool, source: str, where: str, value: object, expected: s
     """Raise ``InputError`` unless ``condition`` holds."""
     if not condition:
         raise InputError(source, where, value, expected)
+
+
+def one_of(name: str, known: Sequence[str]) -> str:
+    """What was expected instead of ``name``, with the closest of the known names."""
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"one of {', '.join(known)}" + (f"; did you mean {close[0]}?" if close else "")

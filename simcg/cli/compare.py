@@ -8,11 +8,11 @@ from typing import Any
 import click
 
 from simcg.cli.options import json_option, server_options, traffic_options
-from simcg.cli.setting import TrafficSource, one_of, scenario_from
+from simcg.cli.setting import TrafficSource, scenario_from
 from simcg.cli.show import console, print_json, stages
 from simcg.engines.registry import LADDER_RULES, ladder_rule_sizes
 from simcg.engines.traps import warnings
-from simcg.errors import InputError, require
+from simcg.errors import InputError, one_of, require
 from simcg.ladder import Ladder
 from simcg.optimize.scenario import Limits, Scenario
 from simcg.optimize.score import LadderScore, score

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 
-from simcg.cli.setting import one_of
 from simcg.engines.engine import Deployment
 from simcg.engines.registry import LADDER_RULES, ladder_rule_sizes
-from simcg.errors import InputError, require
+from simcg.errors import InputError, one_of, require
 
 NO_GRAPHS = "none"
 

@@ -8,11 +8,10 @@ from typing import Any
 import click
 
 from simcg.cli.options import Seconds, Size, Sizes, json_option, server_options, traffic_options
-from simcg.cli.setting import TrafficSource, one_of, scenario_from
+from simcg.cli.setting import TrafficSource, scenario_from, server_from
 from simcg.cli.show import console, print_json, stages
 from simcg.des.serving.policy import POLICIES
-from simcg.errors import require
-from simcg.model.catalog import load_architecture
+from simcg.errors import one_of, require
 from simcg.optimize.scenario import Limits
 from simcg.optimize.study import Study, study
 
@@ -125,9 +124,8 @@ def _under_load(
         scenario = scenario_from(source, server, limits)
         no = dict.fromkeys(("burstiness", "concurrency", "num_prompts", "output_tokens"))
         arrivals = arrivals_from(scenario, {**no, "request_rate": load["request_rate"]})
-        arch = load_architecture(server["model"])
         wanted = Wanted(
-            arch=arch if server["dtype"] is None else arch.with_weights(server["dtype"]),
+            arch=server_from(server).arch,
             tp=server["tp"],
             ladder=scenario.default_ladder,
             policy=load["policy"],
@@ -176,7 +174,7 @@ def _print(result: Study, with_buckets: bool) -> None:
     from simcg.report.tables import explain_table, study_table  # noqa: PLC0415
 
     out = console()
-    scenario, ladder = result.scenario, result.answer.score.ladder
+    scenario, ladder = result.scenario, result.ladder
     out.print(words.heading(result))
     out.print(words.traffic_line(result), style="dim")
     out.print()
@@ -203,7 +201,7 @@ def _print(result: Study, with_buckets: bool) -> None:
     for line in words.cautions(result):
         out.print(f"note: {line}")
     out.print()
-    flags = scenario.engine.flags(ladder, scenario.model.backend)
+    flags = result.flags
     kept = words.recommendation(result)[0] == "keep_default"
     which = "this ladder, not recommended over the default" if kept else "this ladder"
     name = f"{scenario.engine.name} {scenario.engine.version}"

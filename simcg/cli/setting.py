@@ -1,23 +1,14 @@
-"""From the values of shared options to a scenario."""
+"""From the values of shared options to a server and a scenario."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import Any
 
-from simcg.backend import CaptureBackend, backend_named
-from simcg.cost.table import ReplayModel
-from simcg.engines import Deployment, Engine, engine_named
-from simcg.errors import InputError, require
-from simcg.hardware.catalog import load_profile
-from simcg.hardware.profile import HardwareProfile
-from simcg.model.architecture import Architecture
-from simcg.model.catalog import load_architecture
-from simcg.model.forward import forward_pass
-from simcg.model.ops import Dtype, activation_dtype
-from simcg.optimize.scenario import LARGEST_CHUNK, Limits, Scenario
+from simcg.errors import InputError, one_of
+from simcg.optimize.scenario import Limits, Scenario
+from simcg.server import Server
 from simcg.workload.builtin import builtin_workload, workload_names
 from simcg.workload.read import read_traffic
 from simcg.workload.requests import Requests
@@ -82,79 +73,22 @@ def _drawn(name: str, count: int | None, max_context: int | None) -> Requests:
     return drawn
 
 
+def server_from(options: Mapping[str, Any]) -> Server:
+    """The server that ``server_options`` describe."""
+    return Server(**{field.name: options[field.name] for field in fields(Server)})
+
+
 def scenario_from(
     source: TrafficSource,
-    server: Mapping[str, Any],
+    options: Mapping[str, Any],
     limits: Limits,
     *,
     any_length: bool = False,
 ) -> Scenario:
-    """The scenario that the options in ``server`` (see ``server_options``) describe.
+    """The scenario that the options describe.
 
     ``any_length``: prompts may be longer than the model's context.
     """
-    arch = load_architecture(server["model"])
-    engine = engine_named(server["engine"])
-    backend = _backend(engine, server["backend"])
-    for flag, count in (("--slots", server["slots"]), ("--max-num-seqs", server["max_num_seqs"])):
-        few = count is None or 1 <= count <= LARGEST_CHUNK  # a request has a token at least
-        require(few, flag, "", count, f"an integer from 1 to {LARGEST_CHUNK}")
-    slots = server["slots"]
-    if slots is not None and not backend.uses_slots:
-        raise InputError("--slots", "", slots, f"backend full: {backend.name} has no slots")
-    chunk = server["max_chunk"]
-    if backend.uses_slots and slots is None and chunk >= 1:
-        slots = engine.default_slots(chunk)
-    profile = load_profile(server["hardware"])
-    _check_fit(arch, server["tp"], server["dtype"], profile)
-    model = ReplayModel(
-        forward=forward_pass(arch, tp=server["tp"], dtype=server["dtype"]),
-        profile=profile,
-        backend=backend,
-        fallback=engine.fallback_backend,
-        slots=slots,
-    )
-    blackwell = model.profile.name in ("b200", "gb200", "b300", "gb300")
-    deployment = Deployment(max_num_seqs=server["max_num_seqs"], is_datacenter_blackwell=blackwell)
-    return Scenario(
-        engine=engine,
-        model=model,
-        traffic=source.read(None if any_length else arch.max_position),
-        max_chunk=chunk,
-        rate=server["rate"],
-        max_requests=server["max_requests"],
-        limits=limits,
-        deployment=deployment,
-    )
-
-
-def _check_fit(arch: Architecture, tp: int, dtype: Dtype | None, profile: HardwareProfile) -> None:
-    """The GPU computes in that type and holds the weights; ``InputError`` says which does not."""
-    needs = None if dtype is None else {"fp8": "fp8", "nvfp4": "fp4"}.get(activation_dtype(dtype))
-    units = {str(name) for name in profile.gpu.peak_flops}
-    if needs is not None and needs not in units:
-        raise InputError("--dtype", "", dtype, f"a type that {profile.name} computes in: "
-                         + ", ".join(sorted(units)))  # fmt: skip
-    stored = (arch if dtype is None else arch.with_weights(dtype)).weight_bytes(tp)
-    room = int(profile.gpu.memory_bytes.value)
-    if stored > room:
-        raise InputError("--tp", "", tp, f"more ranks, or a smaller --dtype: {arch.name} has "
-                         f"{stored / 2**30:.0f} GiB of weights a rank, {profile.name} holds "
-                         f"{room / 2**30:.0f} GiB")  # fmt: skip
-
-
-def _backend(engine: Engine, name: str | None) -> CaptureBackend:
-    """The backend of that name if the engine's version has it; its default for None."""
-    if name is None:
-        return engine.default_backend
-    known = {backend.name: backend for backend in engine.backends}
-    if name not in known:
-        where = f"--backend with {engine.name} {engine.version}"
-        raise InputError(where, "", name, one_of(name, tuple(known)))
-    return backend_named(name)
-
-
-def one_of(name: str, known: Sequence[str]) -> str:
-    """What was expected instead of ``name``, with the closest of the known names."""
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"one of {', '.join(known)}" + (f"; did you mean {close[0]}?" if close else "")
+    server = server_from(options)
+    traffic = source.read(None if any_length else server.arch.max_position)
+    return server.scenario(traffic, rate=options["rate"], limits=limits)

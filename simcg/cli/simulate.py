@@ -14,9 +14,8 @@ import click
 from simcg.cli.child import check_output
 from simcg.cli.ladders import typed_sizes
 from simcg.cli.options import json_option, server_options, traffic_options
-from simcg.cli.setting import TrafficSource, scenario_from
+from simcg.cli.setting import TrafficSource, scenario_from, server_from
 from simcg.cli.show import console, print_json, stages
-from simcg.cost.startup import startup
 from simcg.des.serving import (
     Arrivals,
     AtOnce,
@@ -25,19 +24,15 @@ from simcg.des.serving import (
     Poisson,
     ServerConfig,
     Traced,
-    simulate,
 )
 from simcg.des.serving.arrivals import Process
-from simcg.des.serving.clock import ServingClock
 from simcg.des.serving.defaults import graph_top
 from simcg.des.serving.memory import KvBudget
-from simcg.des.serving.overload import load_of
 from simcg.des.serving.policy import POLICIES
 from simcg.des.serving.server import LoggedStep
 from simcg.des.serving.setup import Wanted, server_setup
 from simcg.errors import InputError, require
 from simcg.ladder import Ladder
-from simcg.model.catalog import load_architecture
 from simcg.optimize.scenario import Limits, Scenario
 from simcg.workload.requests import Requests
 
@@ -92,45 +87,24 @@ def command(as_json: bool, timeline: Path | None, **options: Any) -> None:
     with stages() as notify:
         scenario = scenario_from(source, options, Limits())
         arrivals = arrivals_from(scenario, options)
-        config, budget = server_from(scenario, options)
+        config, budget = config_from(scenario, options)
         notify("pricing steps")
         clock = config.clock()
-        if config.policy.edges:
-            config = config.priced(clock)
+    from simcg.report.serving import ServingReport  # noqa: PLC0415  # slow import, after checks
+
     log: list[LoggedStep] | None = None if timeline is None else []
-    report = _simulated(config, budget, clock, arrivals, seed=options["seed"], log=log)
+    with _progress(arrivals.total) as progress:
+        report = ServingReport.of_run(
+            config, budget, arrivals, seed=options["seed"], clock=clock, log=log, progress=progress
+        )
     if timeline is not None and log is not None:
-        _write(timeline, log, config)
+        _write(timeline, log, report.config)
     if as_json:
         from simcg.report.serving import serving_json  # noqa: PLC0415  # slow import
 
         print_json(serving_json(report))
         return
     _print(scenario, report, arrivals)
-
-
-def _simulated(
-    config: ServerConfig,
-    budget: KvBudget,
-    clock: ServingClock,
-    arrivals: Arrivals,
-    *,
-    seed: int,
-    log: list[LoggedStep] | None,
-) -> ServingReport:
-    """The run, whether the server keeps up, and its start-up."""
-    from simcg.report.serving import ServingReport  # noqa: PLC0415  # slow import
-
-    with _progress(arrivals.total) as progress:
-        result = simulate(config, arrivals, seed, clock=clock, log=log, progress=progress)
-    return ServingReport(
-        config=config,
-        budget=budget,
-        result=result,
-        load=load_of(config, arrivals, result, seed=seed, clock=clock),
-        startup=startup(config.ladder.sizes, config.model),
-        decode_startup=startup(config.decode_ladder.sizes, config.decode_model),
-    )
 
 
 def _write(path: Path, log: list[LoggedStep], config: ServerConfig) -> None:
@@ -166,11 +140,9 @@ def arrivals_from(scenario: Scenario, options: dict[str, Any]) -> Arrivals:
     return Arrivals(traffic, process, options["num_prompts"], options["output_tokens"])
 
 
-def server_from(scenario: Scenario, options: dict[str, Any]) -> tuple[ServerConfig, KvBudget]:
+def config_from(scenario: Scenario, options: dict[str, Any]) -> tuple[ServerConfig, KvBudget]:
     """The server that the options describe, and where its memory goes."""
-    arch = load_architecture(options["model"])
-    if options["dtype"] is not None:
-        arch = arch.with_weights(options["dtype"])
+    arch = server_from(options).arch
     chunk, deployment = scenario.max_chunk, scenario.deployment
     ladder, decode = scenario.default_ladder, None
     if options["ladder"] is not None:

@@ -14,13 +14,13 @@ import click
 import msgspec
 
 from simcg.cli.child import check_output
-from simcg.cli.setting import TrafficSource, one_of, scenario_from
+from simcg.cli.setting import TrafficSource, scenario_from
 from simcg.cli.show import console, print_json
-from simcg.cli.simulate import arrivals_from, server_from
+from simcg.cli.simulate import arrivals_from, config_from
 from simcg.cli.simulate import command as simulate_command
 from simcg.des.serving import simulate
 from simcg.des.serving.overload import overload
-from simcg.errors import InputError, SimcgError, require
+from simcg.errors import InputError, SimcgError, one_of, require
 from simcg.optimize.scenario import Limits
 from simcg.sweep.figures import FIGURES, best_first
 from simcg.sweep.grid import Point, combined, grid, points_in
@@ -182,11 +182,11 @@ def _figures(options: dict[str, Any]) -> dict[str, Any]:
     if options["ladder"] == BEST:
         from simcg.optimize.study import study  # noqa: PLC0415  # only here
 
-        options["ladder"] = " ".join(map(str, study(scenario).answer.score.ladder.sizes)) or "none"
+        options["ladder"] = " ".join(map(str, study(scenario).ladder.sizes)) or "none"
     elif options["ladder"] == DEFAULT:
         options["ladder"] = None
     arrivals = arrivals_from(scenario, options)
-    config, _ = server_from(scenario, options)
+    config, _ = config_from(scenario, options)
     clock, seed = config.clock(), options["seed"]
     if config.policy.edges:
         config = config.priced(clock)

@@ -95,6 +95,16 @@ class Study:
     rounds: int
     settled: bool
 
+    @property
+    def ladder(self) -> Ladder:
+        """The ladder to use."""
+        return self.answer.score.ladder
+
+    @property
+    def flags(self) -> str:
+        """What to start the engine with for it."""
+        return self.scenario.engine.flags(self.ladder, self.scenario.model.backend)
+
 
 def study(scenario: Scenario, notify: Callable[[str], None] = lambda _: None) -> Study:
     """Choose, prove and judge a ladder for the scenario; ``notify`` hears what is being done."""

@@ -60,7 +60,7 @@ def study_json(study: Study) -> dict[str, Any]:
         "proof": proof(study),
         "notes": list(rests_on(study)),
         "warnings": list(cautions(study)),
-        "flags": scenario.engine.flags(study.answer.score.ladder, scenario.model.backend),
+        "flags": study.flags,
         "flags_fewest": None
         if study.no_loss is None
         else scenario.engine.flags(study.no_loss.score.ladder, scenario.model.backend),

@@ -30,12 +30,17 @@ def check_picture(path: Path) -> str:
 def plot_study(study: Study, path: Path) -> None:
     """Write the picture to ``path`` (its ending says the format), whole or not at all."""
     kind = check_picture(path)
+    write_picture(study_figure(study), path, kind)
+
+
+def study_figure(study: Study) -> Figure:
+    """Costs with the traffic and both ladders above, latency over graph memory below."""
     figure = Figure(figsize=(10, 7.5), layout="constrained")
     top, bottom = figure.subplots(2, 1, height_ratios=(3, 2))
     figure.suptitle(heading(study), fontsize=12)
     _staircase(top, study)
     _memory(bottom, study)
-    write_picture(figure, path, kind)
+    return figure
 
 
 def write_picture(figure: Figure, path: Path, kind: str) -> None:
@@ -68,7 +73,7 @@ def _staircase(axes: Axes, study: Study) -> None:
     traffic.set_ylabel("steps", color=GREY)
     for y, name, ladder, colour in (
         (0.965, "default", study.default.ladder, GREY),
-        (0.915, "this ladder", study.answer.score.ladder, GREEN),
+        (0.915, "this ladder", study.ladder, GREEN),
     ):
         label = f"{name}, {len(ladder)} graphs"
         axes.plot(

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from rich.table import Table
 
-from simcg.cost.startup import Startup
-from simcg.des.serving.arrivals import shown_rate
+from simcg.cost.startup import Startup, startup
+from simcg.des.serving.arrivals import Arrivals, shown_rate
+from simcg.des.serving.clock import ServingClock
 from simcg.des.serving.config import ServerConfig
 from simcg.des.serving.grounds import server_grounds
 from simcg.des.serving.memory import KvBudget
-from simcg.des.serving.overload import Load
+from simcg.des.serving.overload import Load, load_of
 from simcg.des.serving.result import Padding, ServingResult
+from simcg.des.serving.server import LoggedStep
+from simcg.des.serving.simulate import simulate
 from simcg.des.serving.statistics import Interval, batch_means, batch_quantiles
 from simcg.report.links import link_note
 from simcg.report.tables import Row, plain_table
@@ -35,6 +39,32 @@ class ServingReport:
     load: Load | None
     startup: Startup
     decode_startup: Startup
+
+    @classmethod
+    def of_run(  # noqa: PLR0913 - keyword-only beyond three
+        cls,
+        config: ServerConfig,
+        budget: KvBudget,
+        arrivals: Arrivals,
+        *,
+        seed: int,
+        clock: ServingClock | None = None,
+        log: list[LoggedStep] | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> ServingReport:
+        """Run it, and find whether the server keeps up and how long it takes to start."""
+        clock = config.clock() if clock is None else clock
+        if config.policy.edges:
+            config = config.priced(clock)
+        result = simulate(config, arrivals, seed, clock=clock, log=log, progress=progress)
+        return cls(
+            config=config,
+            budget=budget,
+            result=result,
+            load=load_of(config, arrivals, result, seed=seed, clock=clock),
+            startup=startup(config.ladder.sizes, config.model),
+            decode_startup=startup(config.decode_ladder.sizes, config.decode_model),
+        )
 
     @property
     def chunked(self) -> Padding:

@@ -33,10 +33,10 @@ def check_lines(points: Sequence[Point]) -> None:
 def plot_sweep(points: Sequence[Point], records: Sequence[Record], figure: str, path: Path) -> None:
     """Write the picture to ``path``, whole or not at all; failed configurations are gaps in it."""
     kind = check_picture(path)
-    write_picture(drawn(points, records, figure), path, kind)
+    write_picture(sweep_figure(points, records, figure), path, kind)
 
 
-def drawn(points: Sequence[Point], records: Sequence[Record], figure: str) -> Figure:
+def sweep_figure(points: Sequence[Point], records: Sequence[Record], figure: str) -> Figure:
     """The picture. Its first axes hold the values; NaN stands for a failed configuration."""
     axis = numeric_axis(points)
     lines: dict[str, Line] = {}

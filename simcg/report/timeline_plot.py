@@ -28,12 +28,14 @@ HEIGHT = 0.8
 
 
 def plot_steps(runs: Mapping[str, StepRun], path: Path, title: str) -> None:
-    """Write the picture of rank 0 of each run, which needs its spans, whole or not at all.
-
-    All panels have the same time axis; the ending of ``path`` says the format.
-    """
+    """Write the picture to ``path`` (its ending says the format), whole or not at all."""
     kind = check_picture(path)
     require(bool(runs), "--plot", "", str(path), "a step to draw")
+    write_picture(steps_figure(runs, title), path, kind)
+
+
+def steps_figure(runs: Mapping[str, StepRun], title: str) -> Figure:
+    """Rank 0 of each run, which needs its spans, in panels of one time axis."""
     figure = Figure(figsize=(10, 1.2 + 1.1 * len(runs)), layout="constrained")
     panels = figure.subplots(len(runs), 1, squeeze=False, sharex=True)[:, 0]
     figure.suptitle(title, fontsize=11)
@@ -45,7 +47,7 @@ def plot_steps(runs: Mapping[str, StepRun], path: Path, title: str) -> None:
     keys = {COLOURS[kind][1]: COLOURS[kind][0] for kind in COLOURS if kind in drawn}
     patches = [Patch(color=colour, label=label) for label, colour in keys.items()]
     figure.legend(handles=patches, loc="outside lower center", ncols=len(patches), fontsize=9)
-    write_picture(figure, path, kind)
+    return figure
 
 
 def _panel(axes: Axes, name: str, run: StepRun) -> set[SpanKind]:

@@ -27,13 +27,19 @@ def plot_validation(result: Validation, path: Path) -> None:
     kind = check_picture(path)
     steps = [cell for cell in result.comparison.cells if cell.kind == "step"]
     require(bool(steps), "--plot", "", str(path), "runs that hold measured steps of a GPU")
+    write_picture(validation_figure(result), path, kind)
+
+
+def validation_figure(result: Validation) -> Figure:
+    """Predicted over measured time of each step, a panel a model."""
+    steps = [cell for cell in result.comparison.cells if cell.kind == "step"]
     models = list(dict.fromkeys(cell.model for cell in steps))
     figure = Figure(figsize=(10, 1.2 + 3 * len(models)), layout="constrained")
     panels = figure.subplots(len(models), 1, squeeze=False)[:, 0]
     figure.suptitle(f"predicted over measured step time, profile {result.profile.name}")
     for axes, model in zip(panels, models, strict=True):
         _panel(axes, model, [cell for cell in steps if cell.model == model])
-    write_picture(figure, path, kind)
+    return figure
 
 
 def _panel(axes: Axes, model: str, cells: list[Compared]) -> None:

@@ -77,7 +77,7 @@ def interval(gain: Gain) -> str:
 def recommendation(study: Study) -> tuple[Decision, str]:
     """Change only for a gain that is certain and worth it, or for fewer graphs that do as well."""
     gain, share = study.gain, percent(study.gain.share)
-    graphs, usual = len(study.answer.score.ladder), len(study.default.ladder)
+    graphs, usual = len(study.ladder), len(study.default.ladder)
     steps = study.traffic.counted.total
     if steps < FEW_STEPS:
         return "keep_default", f"keep the default: {steps} steps are too few to judge by"
@@ -176,7 +176,7 @@ def rests_on(study: Study) -> tuple[str, ...]:
 
 def cautions(study: Study) -> tuple[str, ...]:
     """Traps of the answer, in the engine's terms."""
-    ladder, scenario = study.answer.score.ladder, study.scenario
+    ladder, scenario = study.ladder, study.scenario
     found = warnings(ladder, scenario.engine, scenario.max_chunk, typed=False)
     decode = scenario.engine.decode_sizes(scenario.max_chunk, scenario.deployment)
     if decode:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from simcg.cli.setting import TrafficSource, scenario_from
-from simcg.cli.simulate import server_from
+from simcg.cli.simulate import config_from
 from simcg.cli.sweep import key_of
 from simcg.cost.grounds import Ground, step_grounds, weakest_first
 from simcg.cost.kernels import Work
@@ -37,7 +37,7 @@ SETTINGS = (
 def server_of(line: str) -> ServerConfig:
     options = key_of(tuple(line.split()), {})
     scenario = scenario_from(TrafficSource.taken_from(options), options, Limits())
-    return server_from(scenario, options)[0]
+    return config_from(scenario, options)[0]
 
 
 def with_profile(config: ServerConfig, profile: HardwareProfile) -> ServerConfig:

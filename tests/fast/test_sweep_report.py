@@ -15,7 +15,7 @@ from rich.console import Console
 
 from simcg.errors import InputError
 from simcg.report.sweep import sweep_table
-from simcg.report.sweep_plot import check_lines, drawn, plot_sweep
+from simcg.report.sweep_plot import check_lines, plot_sweep, sweep_figure
 from simcg.sweep.grid import Point, grid, numeric_axis
 from simcg.sweep.store import Record
 
@@ -85,7 +85,7 @@ def values_of(line: Line2D) -> list[tuple[float, float]]:
 
 def curves(points: list[Point], records: list[Record]) -> dict[str, list[tuple[float, float]]]:
     """Legend text to the values drawn with that line's colour and stroke."""
-    axes = drawn(points, records, "p99_ttft_ms").axes[0]
+    axes = sweep_figure(points, records, "p99_ttft_ms").axes[0]
     lines = axes.get_lines()
     found = {}
     for named in lines:
@@ -114,13 +114,13 @@ def test_failed_configurations_are_gaps() -> None:
     found = curves(POINTS, records)["policy mixed"]
     assert [x for x, _ in found] == list(RATES)
     assert [math.isnan(y) for _, y in found] == [False, True, False]
-    axes = drawn(POINTS, records, "p99_ttft_ms").axes[0]
+    axes = sweep_figure(POINTS, records, "p99_ttft_ms").axes[0]
     assert "1 of 6 configurations failed" in axes.get_title()
 
 
 def test_a_point_is_hollow_where_the_queue_diverges() -> None:
     records = [record_of(point, 20.0 if n == 4 else None) for n, point in enumerate(POINTS)]
-    lines = drawn(POINTS, records, "p99_ttft_ms").axes[0].get_lines()
+    lines = sweep_figure(POINTS, records, "p99_ttft_ms").axes[0].get_lines()
     hollow = [line for line in lines if line.get_markerfacecolor() == "white"]
     assert [point for line in hollow for point in values_of(line)] == [(64.0, 641.0)]
 

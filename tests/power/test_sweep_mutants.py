@@ -164,7 +164,7 @@ MUTANTS: dict[str, tuple[str, str, str, Test]] = {
         lambda _: laws.test_a_sweep_gives_what_simulate_gives("bucket-edge"),
     ),
     "the best ladder is the default": (
-        CLI, 'options["ladder"] = " ".join(map(str, study(scenario).answer.score.ladder.sizes)) '
+        CLI, 'options["ladder"] = " ".join(map(str, study(scenario).ladder.sizes)) '
         'or "none"', 'options["ladder"] = None',
         alone(laws.test_the_best_ladder_is_that_of_optimize),
     ),
