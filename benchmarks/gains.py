@@ -1,13 +1,16 @@
-"""What ladders gain over the engine's default on real traces, as a Markdown table.
+"""What ladders gain over the engine's default on real traces.
 
-    python -m benchmarks.gains FOLDER      with the public traces in FOLDER
+    python -m benchmarks.gains FOLDER      with the public traces in FOLDER: writes runs/gains.csv
+    python -m benchmarks.gains             prints runs/gains.csv as the Markdown table of README
 
 Traces are not shipped: see README for where they come from.
 """
 
 from __future__ import annotations
 
+import csv
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +24,7 @@ from simcg.optimize.scenario import Limits, Scenario
 from simcg.optimize.study import Study, study
 from simcg.workload.read import read_traffic
 
+OUT = Path(__file__).parent / "runs" / "gains.csv"
 CHUNK = 8192
 RATES = (1.0, 3.0)
 TRACES = {
@@ -72,41 +76,91 @@ def ask(path: Path, setting: Setting, rate: float) -> Study:
     return study(Scenario(engine, model, read_traffic(path), CHUNK, rate=rate, limits=limits))
 
 
-def row(name: str, setting: Setting, rate: float, result: Study) -> str:
-    """One line of the table."""
+def record(name: str, setting: Setting, rate: float, result: Study) -> dict[str, str]:
+    """One line of the file: shares of the default's mean step time, unless named otherwise."""
     default, research = result.default, result.research
     gain, half, fewest = result.gain, result.half, result.no_loss
-
-    def less(ns: float) -> str:
-        return f"{100 * (1 - ns / default.mean_step_ns):.2f}%"
-
     load = result.traffic.load
-    busy = "-" if load is None else f"{100 * load.busy_share:.0f}%"
     fewer = fewest.score if fewest else default
     more = 0.0 if research is None else result.answer.score.mean_step_ns - research.mean_step_ns
+
+    def less(ns: float) -> str:
+        return f"{1 - ns / default.mean_step_ns:.9f}"
+
+    return {
+        "trace": name,
+        "model": setting.model,
+        "setting": setting.label,
+        "hardware": setting.hardware,
+        "rate": f"{rate:g}",
+        "busy": "" if load is None else f"{load.busy_share:.4f}",
+        "default_ns": f"{default.mean_step_ns:.0f}",
+        "gain": f"{gain.share:.9f}",
+        "low": f"{gain.low:.9f}",
+        "high": f"{gain.high:.9f}",
+        "half": "" if half is None else less(half.score.mean_step_ns),
+        "no_graphs": less(result.no_graphs.mean_step_ns),
+        "every_size": less(result.limit_ns),
+        "default_graphs": str(len(default.ladder)),
+        "fewest_graphs": str(len(fewer.ladder)),
+        "research_adds": f"{more / default.mean_step_ns:.9f}",
+        "default_startup_ns": f"{default.startup.ns:.0f}",
+        "fewest_startup_ns": f"{fewer.startup.ns:.0f}",
+        "default_bytes": str(default.memory.device),
+        "fewest_bytes": str(fewer.memory.device),
+    }
+
+
+def records(path: Path = OUT) -> list[dict[str, str]]:
+    """The lines of the committed file."""
+    with path.open(newline="", encoding="utf-8") as lines:
+        return list(csv.DictReader(lines))
+
+
+def row(one: dict[str, str]) -> str:
+    """One line of the table in README."""
+
+    def share(name: str, digits: int = 2) -> str:
+        return f"{100 * float(one[name]):.{digits}f}" if one[name] else "-"
+
     cells = [
-        name, setting.label, f"{rate:g}x, {busy}", f"{default.mean_step_ns / 1e6:.2f}",
-        f"{100 * gain.share:.2f}% ({100 * gain.low:.1f} to {100 * gain.high:.1f})",
-        "-" if half is None else less(half.score.mean_step_ns),
-        less(result.no_graphs.mean_step_ns), less(result.limit_ns), str(len(fewer.ladder)),
-        f"{100 * more / default.mean_step_ns:.2f}%",
-        f"{default.startup.ns / 1e9:.1f} / {fewer.startup.ns / 1e9:.1f}",
-        f"{default.memory.device >> 20} / {fewer.memory.device >> 20}",
+        one["trace"], one["setting"], f"{one['rate']}x, {share('busy', 0)}%",
+        f"{float(one['default_ns']) / 1e6:.2f}",
+        f"{share('gain')}% ({share('low', 1)} to {share('high', 1)})",
+        f"{share('half')}%" if one["half"] else "-",
+        f"{share('no_graphs')}%", f"{share('every_size')}%", one["fewest_graphs"],
+        f"{share('research_adds')}%",
+        f"{float(one['default_startup_ns']) / 1e9:.1f} / "
+        f"{float(one['fewest_startup_ns']) / 1e9:.1f}",
+        f"{int(one['default_bytes']) >> 20} / {int(one['fewest_bytes']) >> 20}",
     ]  # fmt: skip
     return "| " + " | ".join(cells) + " |"
 
 
-def main() -> None:
-    folder = Path(sys.argv[1])
-    print("| trace | setting | rate, busy | default ms | gain, as many graphs (95%) | half as many "
-          "| no graphs | every size | fewest that lose nothing | research adds "
-          "| start-up s, default / fewest | graph MiB, default / fewest |")  # fmt: skip
-    print("|---" * 12 + "|")
+def measured(folder: Path) -> Iterable[dict[str, str]]:
+    """Every trace, setting and rate."""
     for file, name in TRACES.items():
         for setting in SETTINGS:
             for rate in RATES:
                 result = ask(folder / file, setting, rate)
-                print(row(name, setting, rate, result), flush=True)
+                print(name, setting.label, rate, flush=True)
+                yield record(name, setting, rate, result)
+
+
+def main() -> None:
+    if len(sys.argv) > 1:
+        lines = list(measured(Path(sys.argv[1])))
+        with OUT.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, lines[0].keys(), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(lines)
+        return
+    print("| trace | setting | rate, busy | default ms | gain, as many graphs (95%) | half as many "
+          "| no graphs | every size | fewest that lose nothing | research adds "
+          "| start-up s, default / fewest | graph MiB, default / fewest |")  # fmt: skip
+    print("|---" * 12 + "|")
+    for one in records():
+        print(row(one))
 
 
 if __name__ == "__main__":
