@@ -1,0 +1,1 @@
+"""Jupyter notebooks with their outputs, and the command that makes those."""
