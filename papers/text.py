@@ -1,0 +1,44 @@
+"""Numbers as the report prints them."""
+
+from __future__ import annotations
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """A share in percent; no minus sign on zero."""
+    text = f"{100 * share:.{digits}f}"
+    return f"{text.removeprefix('-') if float(text) == 0 else text} %"
+
+
+def signed(share: float, digits: int = 1) -> str:
+    """A share in percent with its sign."""
+    return f"{100 * share:+.{digits}f} %".replace("-", "−")
+
+
+def interval(low: float, high: float, digits: int = 1) -> str:
+    """Two shares in percent, as an interval."""
+    return f"{100 * low:.{digits}f} to {100 * high:.{digits}f} %".replace("-", "−")
+
+
+def ms(ns: float, digits: int = 2) -> str:
+    """Nanoseconds as milliseconds."""
+    return f"{ns / 1e6:,.{digits}f} ms"
+
+
+def seconds(ns: float) -> str:
+    """Nanoseconds as seconds."""
+    return f"{ns / 1e9:.1f} s"
+
+
+def mib(num_bytes: float) -> str:
+    """Bytes in MiB."""
+    return f"{num_bytes / 2**20:,.0f} MiB"
+
+
+def count(number: float) -> str:
+    """An integer with thousands separators."""
+    return f"{round(number):,}"
+
+
+def listed(items: list[str]) -> str:
+    """Items as a list in a sentence."""
+    return items[0] if len(items) == 1 else ", ".join(items[:-1]) + " and " + items[-1]

@@ -1,0 +1,39 @@
+"""The picture of a reproduction: the error of every published value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from matplotlib.figure import Figure
+
+from simcg.report.plots import BLUE, GREY, ORANGE
+from simcg.reproduce.outcome import PREDICTED_MEDIAN_LIMIT, PREDICTED_WORST_LIMIT, Outcome
+
+HEIGHT = 0.17
+"""Inches a value."""
+
+
+def errors_figure(outcomes: Sequence[Outcome]) -> Figure:
+    """A line a value: fitted ones hollow, predicted ones filled; bands are the targets."""
+    drawn = [one for one in outcomes if one.error is not None]
+    figure = Figure(figsize=(7.2, 1.0 + HEIGHT * len(drawn)), layout="constrained")
+    axes = figure.subplots()
+    for limit, alpha, label in (
+        (PREDICTED_WORST_LIMIT, 0.15, "target of the worst"),
+        (PREDICTED_MEDIAN_LIMIT, 0.25, "target of the median"),
+    ):
+        axes.axvspan(-100 * limit, 100 * limit, color=GREY, alpha=alpha, lw=0, label=label)
+    for kind, colour, mark, fill in (
+        ("fitted", ORANGE, "s", "white"),
+        ("predicted", BLUE, "o", BLUE),
+    ):
+        rows = [index for index, one in enumerate(drawn) if one.kind == kind]
+        errors = [100 * (drawn[index].error or 0.0) for index in rows]
+        axes.plot(errors, rows, mark, color=colour, mfc=fill, ms=5, ls="", label=kind)
+    axes.axvline(0, color=GREY, lw=1)
+    axes.set_yticks(range(len(drawn)), [one.published.id for one in drawn], fontsize=8)
+    axes.set_ylim(len(drawn) - 0.4, -0.6)
+    axes.set_xlabel("simulated against published (%)")
+    axes.grid(axis="y", color=GREY, alpha=0.25)
+    axes.legend(fontsize=9, loc="lower right")
+    return figure
