@@ -55,7 +55,7 @@ def figures() -> dict[str, Figure]:
     return {
         "steps": step_times_figure({name(s): times(s) for s in (COMPUTE_BOUND, LAUNCH_BOUND)}),
         "timeline": sized(steps_figure(machine_runs(), ""), 4.2),
-        "study": sized(study_figure(study_of(COMPUTE_BOUND)), 5.4),
+        "study": answer_figure(),
         "frontier": frontier_figure({name(s): study_of(s) for s in (COMPUTE_BOUND, LAUNCH_BOUND)}),
         "gains": gains_figure(gain_bars()),
         "validation": sized(validation_figure(validation()), 7.0),
@@ -63,6 +63,15 @@ def figures() -> dict[str, Figure]:
             [*reproduction().of_kind("fitted"), *reproduction().of_kind("predicted")]
         ),
     }
+
+
+def answer_figure() -> Figure:
+    """The picture of the answer, its lower legend where no mark is."""
+    figure = sized(study_figure(study_of(COMPUTE_BOUND)), 6.2)
+    legend = figure.axes[1].get_legend()
+    if legend is not None:
+        legend.set_loc("upper center")
+    return figure
 
 
 def sized(figure: Figure, height: float) -> Figure:

@@ -9,14 +9,14 @@ from matplotlib.figure import Figure
 from simcg.report.plots import BLUE, GREY, ORANGE
 from simcg.reproduce.outcome import PREDICTED_MEDIAN_LIMIT, PREDICTED_WORST_LIMIT, Outcome
 
-HEIGHT = 0.17
+HEIGHT = 0.145
 """Inches a value."""
 
 
 def errors_figure(outcomes: Sequence[Outcome]) -> Figure:
     """A line a value: fitted ones hollow, predicted ones filled; bands are the targets."""
     drawn = [one for one in outcomes if one.error is not None]
-    figure = Figure(figsize=(7.2, 1.0 + HEIGHT * len(drawn)), layout="constrained")
+    figure = Figure(figsize=(7.2, 0.9 + HEIGHT * len(drawn)), layout="constrained")
     axes = figure.subplots()
     for limit, alpha, label in (
         (PREDICTED_WORST_LIMIT, 0.15, "target of the worst"),
@@ -31,7 +31,7 @@ def errors_figure(outcomes: Sequence[Outcome]) -> Figure:
         errors = [100 * (drawn[index].error or 0.0) for index in rows]
         axes.plot(errors, rows, mark, color=colour, mfc=fill, ms=5, ls="", label=kind)
     axes.axvline(0, color=GREY, lw=1)
-    axes.set_yticks(range(len(drawn)), [one.published.id for one in drawn], fontsize=8)
+    axes.set_yticks(range(len(drawn)), [one.published.id for one in drawn], fontsize=7.5)
     axes.set_ylim(len(drawn) - 0.4, -0.6)
     axes.set_xlabel("simulated against published (%)")
     axes.grid(axis="y", color=GREY, alpha=0.25)

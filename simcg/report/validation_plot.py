@@ -35,10 +35,17 @@ def validation_figure(result: Validation) -> Figure:
     steps = [cell for cell in result.comparison.cells if cell.kind == "step"]
     models = list(dict.fromkeys(cell.model for cell in steps))
     figure = Figure(figsize=(10, 1.2 + 3 * len(models)), layout="constrained")
-    panels = figure.subplots(len(models), 1, squeeze=False)[:, 0]
+    panels = figure.subplots(len(models), 1, squeeze=False, sharex=True)[:, 0]
     figure.suptitle(f"predicted over measured step time, profile {result.profile.name}")
     for axes, model in zip(panels, models, strict=True):
         _panel(axes, model, [cell for cell in steps if cell.model == model])
+    panels[-1].set_xlabel("tokens n")
+    keys = {
+        label: handle
+        for axes in panels
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(keys.values(), keys, loc="outside lower center", ncols=len(keys), fontsize=9)
     return figure
 
 
@@ -52,5 +59,4 @@ def _panel(axes: Axes, model: str, cells: list[Compared]) -> None:
     repeats = 100 * float(np.median([cell.floor or 0.0 for cell in cells]))
     axes.axhspan(-repeats, repeats, color=GREY, alpha=0.3, lw=0, label="median repeat spread")
     axes.axhline(0, color=GREY, lw=1)
-    axes.set(xscale="log", xlabel="tokens n", ylabel="error (%)", title=model)
-    axes.legend(fontsize=8, ncols=3)
+    axes.set(xscale="log", ylabel="error (%)", title=model)
