@@ -166,21 +166,25 @@ def _mutants(mutants: list[Row]) -> Row:
         "by_several": str(sum(len(m["caught"]) > 1 for m in killed)),
         "fewest_kills": str(min(kills[key] for key in INVARIANTS)),
         "most_checks": count(max(m["until"] for m in killed)),
-        "reports": str(sum(len(m["reports"]) for m in mutants)),
+        "distinct": str(len(set(cited(r for m in mutants for r in m["reports"])))),
         "unreported": str(sum(not m["reports"] for m in mutants)),
     }
 
 
 def _reports(mutants: list[Row]) -> list[Row]:
-    """By project, most first, and how often each is cited."""
+    """By project, most first; projects with one report share the last row."""
     numbers: dict[str, set[int]] = {}
     for project, number in cited(report for mutant in mutants for report in mutant["reports"]):
         numbers.setdefault(project, set()).add(number)
     ordered = sorted(numbers.items(), key=lambda item: (-len(item[1]), item[0].lower()))
-    return [
+    rows = [
         {"project": project, "numbers": ", ".join(f"#{number}" for number in sorted(found))}
         for project, found in ordered
+        if len(found) > 1
     ]
+    single = [f"{project} #{number}" for project, found in ordered if len(found) == 1
+              for number in found]  # fmt: skip
+    return [*rows, {"project": "others", "numbers": ", ".join(single)}]
 
 
 def cited(reports: Iterable[str]) -> list[tuple[str, int]]:
