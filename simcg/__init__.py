@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from simcg.api import choose_ladder, simulate
+    from simcg.api import choose_ladder, compare, run_step, simulate, step_times
     from simcg.des.serving.arrivals import AtOnce, Closed, Gamma, OnOff, Poisson, Traced
     from simcg.errors import InputError, SimcgError
     from simcg.ladder import Ladder
@@ -31,12 +31,15 @@ __all__ = [
     "Traced",
     "builtin_workload",
     "choose_ladder",
+    "compare",
     "read_traffic",
+    "run_step",
     "simulate",
+    "step_times",
 ]
 
 _HOMES = {
-    "simcg.api": ("choose_ladder", "simulate"),
+    "simcg.api": ("choose_ladder", "compare", "run_step", "simulate", "step_times"),
     "simcg.des.serving.arrivals": ("AtOnce", "Closed", "Gamma", "OnOff", "Poisson", "Traced"),
     "simcg.errors": ("InputError", "SimcgError"),
     "simcg.ladder": ("Ladder",),

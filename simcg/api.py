@@ -1,18 +1,27 @@
-"""The main jobs as calls: which ladder for this traffic, and how a server fares under it."""
+"""The main jobs as calls: which ladder for this traffic, how a server fares under it, its steps."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from simcg.cost.kernels import Work
+from simcg.cost.step import StepTimes
+from simcg.errors import require
 from simcg.ladder import Ladder
-from simcg.optimize.scenario import Limits
+from simcg.optimize.scenario import LARGEST_CHUNK, Limits
+from simcg.optimize.score import LadderScore
+from simcg.optimize.side_by_side import side_by_side
 from simcg.optimize.study import Study, study
 from simcg.server import Server
 from simcg.workload.requests import Requests
 from simcg.workload.steps import Steps
 
 if TYPE_CHECKING:
+    from simcg.des.machine.run import StepRun
     from simcg.des.serving.arrivals import Process
     from simcg.des.serving.server import LoggedStep
     from simcg.report.serving import ServingReport
@@ -30,6 +39,52 @@ def choose_ladder(
     ``rate``: arrivals so many times faster.  Raises ``InputError`` for what does not go together.
     """
     return study((server or Server()).scenario(traffic, rate=rate, limits=limits))
+
+
+def compare(
+    traffic: Requests | Steps,
+    server: Server | None = None,
+    *,
+    ladders: Mapping[str, Ladder | Iterable[int]],
+    rate: float = 1.0,
+) -> dict[str, LadderScore]:
+    """What these ladders do to ``traffic`` on ``server``, beside the engine's ``default``.
+
+    ``rate``: arrivals so many times faster.  Raises ``InputError`` for what does not go together.
+    """
+    scenario = (server or Server()).scenario(traffic, rate=rate)
+    slots = scenario.model.slots
+    return side_by_side(scenario, {name: _ladder(one, slots) for name, one in ladders.items()})
+
+
+def step_times(
+    lengths: Iterable[int], server: Server | None = None, *, backend: str | None = None
+) -> StepTimes:
+    """How long a prompt of each length takes, alone, under a backend (None: the server's)."""
+    return (server or Server()).step_cost(backend).times(_prompts(lengths))
+
+
+def run_step(
+    tokens: int,
+    server: Server | None = None,
+    *,
+    backend: str | None = None,
+    layers: int | None = None,
+) -> StepRun:
+    """A prompt of so many tokens on the simulated machine, event by event, with all its spans.
+
+    ``backend``: None for the server's.  ``layers``: the first of them alone, without what comes
+    after the last; None for the whole forward.
+    """
+    from simcg.des.machine.step import simulate_step  # noqa: PLC0415 - imports simpy
+
+    cost = (server or Server()).step_cost(backend)
+    if layers is not None:
+        has = len(cost.forward.layers)
+        require(1 <= layers <= has, "run_step", "layers", layers, f"1 to {has}")
+        first = replace(cost.forward, layers=cost.forward.layers[:layers], tail=())
+        cost = replace(cost, forward=first)
+    return simulate_step(cost, _prompts([tokens]), trace=True)
 
 
 def simulate(  # noqa: PLR0913 - keyword-only beyond two
@@ -58,14 +113,10 @@ def simulate(  # noqa: PLR0913 - keyword-only beyond two
 
     server = server or Server()
     scenario = server.scenario(traffic)
-    if ladder is None:
-        ladder = scenario.default_ladder
-    elif not isinstance(ladder, Ladder):
-        ladder = Ladder.of(tuple(ladder), scenario.model.slots)
     wanted = Wanted(
         arch=server.arch,
         tp=server.tp,
-        ladder=ladder,
+        ladder=_ladder(scenario.default_ladder if ladder is None else ladder, scenario.model.slots),
         policy=policy,
         max_running=server.max_num_seqs,
         max_requests=server.max_requests,
@@ -76,3 +127,17 @@ def simulate(  # noqa: PLR0913 - keyword-only beyond two
     )
     arrivals = Arrivals(traffic, process or Traced(), num_prompts, output_tokens)
     return ServingReport.of_run(config, budget, arrivals, seed=seed, log=log)
+
+
+def _ladder(sizes: Ladder | Iterable[int], slots: int | None) -> Ladder:
+    return sizes if isinstance(sizes, Ladder) else Ladder.of(tuple(sizes), slots)
+
+
+def _prompts(lengths: Iterable[int]) -> Work:
+    given = np.array([*lengths], dtype=np.int64)
+    shortest = int(given.min(initial=LARGEST_CHUNK))
+    longest = int(given.max(initial=0))
+    inside = shortest >= 1 and 1 <= longest <= LARGEST_CHUNK
+    found = (shortest, longest)
+    require(inside, "steps", "tokens", found, f"at least one, all from 1 to {LARGEST_CHUNK}")
+    return Work.of_prompts(given)

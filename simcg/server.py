@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from simcg.backend import CaptureBackend, backend_named
+from simcg.cost.step import StepCost
 from simcg.cost.table import ReplayModel
 from simcg.engines import Deployment, Engine, engine_named
 from simcg.errors import InputError, one_of, require
@@ -81,6 +82,13 @@ class Server:
             fallback=engine.fallback_backend,
             slots=slots,
         )
+
+    def step_cost(self, backend: str | None = None) -> StepCost:
+        """What a step costs under a backend, None for the one that captures on this server."""
+        model = self.replay_model
+        if backend is None:
+            return model.replay
+        return StepCost(model.forward, model.profile, backend_named(backend))
 
     @property
     def deployment(self) -> Deployment:

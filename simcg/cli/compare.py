@@ -15,8 +15,8 @@ from simcg.engines.traps import warnings
 from simcg.errors import InputError, one_of, require
 from simcg.ladder import Ladder
 from simcg.optimize.scenario import Limits, Scenario
-from simcg.optimize.score import LadderScore, score
-from simcg.optimize.study import scheduled
+from simcg.optimize.score import LadderScore
+from simcg.optimize.side_by_side import DEFAULT, side_by_side
 
 
 @click.command("compare")
@@ -37,21 +37,19 @@ def command(ladders: tuple[str, ...], as_json: bool, **options: Any) -> None:
     with stages() as notify:
         scenario = scenario_from(source, options, Limits())
         notify("scheduling")
-        named = [("default", scenario.default_ladder)]
+        named: dict[str, Ladder] = {}
         for text in ladders:
             name, ladder = _ladder(text, scenario)
-            fresh = bool(name) and name not in dict(named)
+            fresh = bool(name) and name not in (DEFAULT, *named)
             require(fresh, "--ladder", "", text, "a name that no other ladder has")
-            named.append((name, ladder))
-        steps = scheduled(scenario, scenario.default_ladder).counted
-        rule, model, chunk = scenario.engine.admission, scenario.model, scenario.max_chunk
-        scores = [(name, score(ladder, rule, steps, model, chunk)) for name, ladder in named]
+            named[name] = ladder
+        scores = side_by_side(scenario, named)
     if as_json:
         from simcg.report.machine import score_json  # noqa: PLC0415  # only here
 
-        print_json({name: score_json(one) for name, one in scores})
+        print_json({name: score_json(one) for name, one in scores.items()})
         return
-    _print(scenario, scores)
+    _print(scenario, list(scores.items()))
 
 
 def _print(scenario: Scenario, scores: list[tuple[str, LadderScore]]) -> None:

@@ -68,6 +68,12 @@ class Work:
         if (self.decodes is None) != (self.decode_keys is None):
             raise ValueError("decodes and decode_keys belong together")
 
+    @staticmethod
+    def of_prompts(lengths: Ints) -> Work:
+        """One prompt of each length, computed alone and without cached context."""
+        pairs = lengths * (lengths + 1) // 2
+        return Work(rows=lengths, tokens=lengths, requests=np.ones_like(lengths), pairs=pairs)
+
     def __len__(self) -> int:
         return len(self.rows)
 

@@ -57,6 +57,51 @@ def test_a_run_is_that_of_simulate(ladder: tuple[int, ...] | None, policy: str |
     assert figures == {name: said[name] for name in figures}
 
 
+def test_ladders_compare_as_on_the_command_line() -> None:
+    """Sizes and a ladder beside the default, which no other may be called."""
+    traffic, server = simcg.builtin_workload("azure-conv", 60), simcg.Server(**SERVER)
+    few = simcg.Ladder.of((2048, 64), server.replay_model.slots)
+    scores = simcg.compare(traffic, server, ladders={"one": (256,), "few": few})
+    said = said_by("compare", "--ladder", "one=256", "--ladder", "few=64,2048")
+    assert list(scores) == list(said) == ["default", "one", "few"]
+    for name, one in scores.items():
+        assert one.mean_step_ns == said[name]["mean_step_ns"]
+        assert list(one.ladder.sizes) == said[name]["sizes"]
+    with pytest.raises(InputError, match="no other ladder"):
+        simcg.compare(traffic, server, ladders={"default": (256,)})
+
+
+@pytest.mark.parametrize("backend", ["eager", "tc_piecewise", "breakable", "full", None])
+def test_a_step_on_the_machine_takes_what_its_time_says(backend: str | None) -> None:
+    """The same prompt event by event and by the recurrence; None is the engine's backend."""
+    server = simcg.Server("qwen3-8b")
+    times = simcg.step_times((64, 300), server, backend=backend)
+    runs = [simcg.run_step(n, server, backend=backend) for n in (64, 300)]
+    assert [run.end_ns for run in runs] == times.ns.tolist()
+    assert {run.host_ns for run in runs} == {times.host_ns}
+    if backend is None:
+        usual = server.rules.default_backend.name
+        assert times.ns.tolist() == simcg.step_times((64, 300), server, backend=usual).ns.tolist()
+
+
+def test_a_step_of_some_layers_is_the_beginning_of_the_step() -> None:
+    """Its kernels are the first of the whole; layers and lengths that there are not are refused."""
+    server = simcg.Server("qwen3-8b")
+    part, whole = (
+        [(span.name, span.start_ns) for span in run.spans if span.kind == "kernel"]
+        for run in (simcg.run_step(64, server, backend="eager", layers=n) for n in (2, None))
+    )
+    assert part == whole[: len(part)]
+    assert 17 * len(part) < len(whole) < 20 * len(part)  # 36 layers and the logits
+    with pytest.raises(InputError, match="1 to 36"):
+        simcg.run_step(64, server, layers=37)
+    for wrong in ([], [0, 5], [1 << 18]):
+        with pytest.raises(InputError, match="from 1 to"):
+            simcg.step_times(wrong, server)
+    with pytest.raises(InputError, match="breakable"):
+        simcg.run_step(64, server, backend="breakabel")
+
+
 def test_what_does_not_go_together_is_told_where_it_is_written() -> None:
     """A server is checked when it is made."""
     wrongs: tuple[tuple[dict[str, Any], str], ...] = (
