@@ -11,13 +11,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from simcg.cli.app import COMMANDS, app
 from simcg.report.units import ms, percent, seconds, size
 from simcg.reproduce import silicon
-from tests.recordings import clean
+from tests.example_files import write_example_files
 from tests.studies import run_cli
 
 WIDTH = 100
@@ -39,11 +38,7 @@ SETTINGS = [
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working directory, with the files that examples name."""
-    rows = [f"{i * 0.2:.1f},{50 + 37 * i % 900},{20 + i}" for i in range(60)]
-    (tmp_path / "trace.csv").write_text("\n".join(["arrival_s,input_tokens,output_tokens", *rows]))
-    (tmp_path / "capture.json").write_bytes(msgspec.json.encode(clean()))
-    (tmp_path / "ladder.json").write_text('{"sizes": [1, 2, 4, 8]}')
-    (tmp_path / "benchmarks").symlink_to(Path(__file__).parents[2] / "benchmarks")
+    write_example_files(tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
