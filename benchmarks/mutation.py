@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -39,12 +40,13 @@ OUT = Path(__file__).parent / "runs" / "mutation.jsonl"
 MUTATED = ("simcg/ladder.py", "simcg/formal/**/*.py")
 LEFT_OUT = "simcg/formal/mutants/"  # wrong on purpose
 TESTS = ("ladder", "formal_*", "lemmas*", "verify_*", "recording*", "audit*")
-DEEP = ("tests/fast/test_formal_verify_cli.py", "tests/slow/test_formal_deep.py")
+KINDS = "tests/fast/test_formal_values.py"
 TIMED = (
     "tests/fast/test_lemmas.py",
     "    assert proof.ms < 1000\n",
 )  # a busy machine must not kill
 WORKERS = 2
+BUDGET_S = 20
 LIMIT = 4
 MEMORY_BYTES = 8 << 30
 PLAN = "SIMCG_MUTATION_PLAN"
@@ -129,16 +131,26 @@ class Covered:
     seconds: Mapping[str, float]
     tests: Mapping[str, Mapping[int, frozenset[str]]]
 
-    def groups(self, root: Path, mutant: Mutant) -> list[list[str]]:
-        """The tests to run: shortest first, without torch first, DEEP last."""
+    def order(self, root: Path, mutant: Mutant, kills: Counter[str]) -> list[list[str]]:
+        """The tests that run its statement: those without torch, then the others.
+
+        What killed most mutants so far comes first, then what is short. A statement that runs at
+        import alone is for all tests of its module and for those of the classes' kinds.
+        """
         lines = self.tests.get(mutant.module, {})
         run = statement((root / mutant.module).read_text("utf-8"), mutant.line)
         found = {test for n in run for test in lines.get(n, ())}
-        found = found or {test for tests in lines.values() for test in tests}  # run at import
-        tests = sorted(found, key=lambda test: (self.seconds[test], test))
-        heavy = [t for t in tests if "torch" in (root / t.split("::")[0]).read_text("utf-8")]
-        light = [t for t in tests if t not in heavy]
-        return [group for group in (light, heavy, [*DEEP]) if group]
+        if not found:
+            found = {test for tests in lines.values() for test in tests}
+            found |= {test for test in self.seconds if test.startswith(KINDS)}
+        spent = 0.0
+        groups: tuple[list[str], list[str]] = ([], [])
+        heavy = {test: "torch" in (root / test.split("::")[0]).read_text("utf-8") for test in found}
+        for test in sorted(found, key=lambda x: (heavy[x], -kills[x], self.seconds[x], x)):
+            spent += self.seconds[test]
+            if spent < BUDGET_S:
+                groups[heavy[test]].append(test)
+        return [group for group in groups if group]
 
 
 def first_failure(root: Path, tests: list[str], *before: str, wall_s: float = 3600) -> str:
@@ -221,19 +233,19 @@ def clean_run(root: Path) -> Covered:
     return Covered(json.loads((root / "plan.json").read_text("utf-8")), tests_of)
 
 
-def outcome(root: Path, mutant: Mutant, covered: Covered) -> dict[str, Any]:
+def outcome(root: Path, mutant: Mutant, covered: Covered, kills: Counter[str]) -> dict[str, Any]:
     """The mutant's row: killed or survived, and by which test."""
     file = root / mutant.module
     text = file.read_text("utf-8")
     compiled = file.parent / "__pycache__"
-    groups = covered.groups(root, mutant)
+    groups = covered.order(root, mutant, kills)
     start = time.monotonic()
     try:
         file.write_text(mutant.text, "utf-8")
         killer = ""
         for group in groups:
             shutil.rmtree(compiled, ignore_errors=True)  # it knows a text by seconds and size
-            wall_s = 120 + 4 * LIMIT * sum(covered.seconds.get(test, 60) for test in group)
+            wall_s = 120 + 4 * LIMIT * sum(covered.seconds[test] for test in group)
             killer = killer or first_failure(root, group, wall_s=wall_s)
     finally:
         file.write_text(text, "utf-8")
@@ -249,6 +261,7 @@ def test_all(count: int, seed: int) -> None:
         [json.loads(line) for line in OUT.read_text("utf-8").splitlines()] if OUT.exists() else []
     )
     done = {_key(row): row for row in rows if row["outcome"] == "killed"}
+    kills: defaultdict[str, Counter[str]] = defaultdict(Counter)
     lock = Lock()
     with tempfile.TemporaryDirectory() as folder:
         roots: SimpleQueue[Path] = SimpleQueue()
@@ -268,9 +281,10 @@ def test_all(count: int, seed: int) -> None:
                 return dict(done[_key(mutant.row())])
             root = roots.get()
             try:
-                row = outcome(root, mutant, covered)
+                row = outcome(root, mutant, covered, kills[mutant.module])
             finally:
                 roots.put(root)
+            kills[mutant.module][row["killer"]] += 1
             with lock, OUT.open("a", encoding="utf-8") as out:
                 print(json.dumps(row), file=out)
             return row
