@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import simcg.cli.sweep  # noqa: F401  # before a mutant takes the place of what it imports
-import tests.fast.test_sweep as laws
+import tests.slow.test_sweep as laws
 import tests.fast.test_sweep_report as report_laws
 from tests.mutants import mutated, put_in_place
 
