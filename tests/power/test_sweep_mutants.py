@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import simcg.cli.sweep  # noqa: F401  # before a mutant takes the place of what it imports
-import tests.slow.test_sweep as laws
 import tests.fast.test_sweep_report as report_laws
+import tests.slow.test_sweep as laws
 from tests.mutants import mutated, put_in_place
 
 Test = Callable[[Path], None]
