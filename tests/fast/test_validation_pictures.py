@@ -29,7 +29,7 @@ CELLS = [
 
 def points(line: Line2D) -> list[list[float]]:
     x, y = np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
-    return np.column_stack((x, y)).tolist()
+    return [[float(a), float(b)] for a, b in zip(x, y, strict=True)]
 
 
 def test_each_step_is_a_mark_in_its_models_panel() -> None:
