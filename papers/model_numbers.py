@@ -59,7 +59,7 @@ def items(server: Server) -> list[list[str]]:
         cost = StepCost(forward, load_profile(server.hardware), backend)
         times = cost.times(prompts(SMALL))
         rows.append(
-            [backend.name, str(cost.segments), count(cost.nodes), ms(times.host_ns),
+            [backend.name, str(cost.segments), count(cost.nodes), ms(times.host_ns, 3),
              ms(int(times.device_ns[-1])), ms(int(times.ns[-1]))]
         )  # fmt: skip
     return rows

@@ -6,6 +6,7 @@ from papers.sources import kept, reproduction
 from papers.text import count, percent, signed
 from simcg.report.reproduction import SHORT, figure, quantity
 from simcg.reproduce.facts import facts
+from simcg.reproduce.measured import TPOT_TARGET, TTFT_TARGET
 from simcg.reproduce.outcome import Outcome
 from simcg.reproduce.parameters import BOUNDS
 from simcg.reproduce.vllm_runs import FITTED, outcomes
@@ -18,7 +19,7 @@ def reproduction_numbers() -> dict[str, object]:
     found = reproduction()
     _, median, worst = found.targets
     predicted = found.of_kind("predicted")
-    by_id = {one.published.id: one for one in found.outcomes}
+    missed = next(one for one in predicted if abs(one.error or 0.0) == worst[1])
     shape = facts(found)
     return {
         "fitted": str(len(found.of_kind("fitted"))),
@@ -29,11 +30,18 @@ def reproduction_numbers() -> dict[str, object]:
         "worst": percent(worst[1]),
         "worst_limit": percent(worst[2], 0),
         "next": percent(sorted(abs(o.error or 0.0) for o in predicted)[-2]),
-        "r4": {"published": f"{by_id['R4'].published.low:.2f}", "simulated": figure(
-            by_id["R4"].simulated or 0.0)},
+        "miss": {
+            "name": missed.published.id,
+            "what": f"{missed.published.metric} for {missed.published.model}",
+            "published": missed.published.shown,
+            "simulated": f"{missed.simulated:.2f}",
+            "why": missed.note,
+            "changed": missed.changed.replace("-", "−", 1),
+        },
         "parameters": parameter_rows(),
         "rows": [outcome_row(one) for one in (*found.of_kind("fitted"), *predicted)],
         "facts": [[fact.claim, "holds" if fact.holds else "does not hold"] for fact in shape],
+        "changed": str(sum(bool(one.changed) for one in predicted)),
         "draft": str(len(found.of_kind("draft"))),
         "draft_median": draft_median(found.of_kind("draft")),
         "silicon": silicon(),
@@ -46,15 +54,23 @@ def parameter_rows() -> list[list[str]]:
     """The solved costs, their bounds, and the value each was solved for."""
     solved = reproduction().fit.parameters
     return [
-        [SHORT[bound.name], bound.meaning, quantity(bound, getattr(solved, bound.name)),
-         f"{quantity(bound, bound.low)} to {quantity(bound, bound.high)}", bound.row]
+        [SHORT[bound.name], bound.meaning, _unit(quantity(bound, getattr(solved, bound.name))),
+         _unit(f"{quantity(bound, bound.low)} to {quantity(bound, bound.high)}"), bound.row]
         for bound in BOUNDS
     ]  # fmt: skip
 
 
+def _unit(text: str) -> str:
+    return text.replace(" us", " µs").replace("x", "× ")
+
+
 def outcome_row(one: Outcome) -> list[str]:
     """id, kind, what, published, simulated, error."""
-    error = "in range" if one.error == 0 else signed(one.error or 0.0)
+    error = signed(one.error or 0.0)
+    if one.error == 0 and one.published.low < one.published.high:
+        error = "in range"
+    elif one.error == 0 and one.published.one_digit:
+        error = "rounds to it"
     model = one.published.model.partition(" (")[0]
     what = f"{model}: {one.published.metric}" if model else one.published.metric
     return [
@@ -79,6 +95,8 @@ def silicon() -> dict[str, object]:
         "reported": count(found["reported"]),
         "calibration": count(found["claimed"] - found["reported"]),
         "simulated": count(ours["points"]),
+        "tpot_target": percent(TPOT_TARGET, 0),
+        "ttft_target": percent(TTFT_TARGET, 0),
         "left_out": count(found["reported"] - ours["points"]),
         "costs": str(sum(len(costs) for costs in found["server_costs"].values())),
         "tpot": percent(ours["tpot_median"]),

@@ -10,8 +10,9 @@ def percent(share: float, digits: int = 1) -> str:
 
 
 def signed(share: float, digits: int = 1) -> str:
-    """A share in percent with its sign."""
-    return f"{100 * share:+.{digits}f} %".replace("-", "−")
+    """A share in percent with its sign; zero has a plus."""
+    text = f"{100 * share:+.{digits}f}"
+    return f"{text if float(text) else text.replace('-', '+')} %".replace("-", "−")
 
 
 def interval(low: float, high: float, digits: int = 1) -> str:

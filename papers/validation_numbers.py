@@ -5,7 +5,7 @@ from __future__ import annotations
 from papers.sources import served, validation
 from papers.text import interval, percent, signed
 from simcg.runs.compare import Errors
-from simcg.runs.limits import MOST_UTILISATION, SERVED
+from simcg.runs.limits import ERROR_RATIO, MOST_UTILISATION, SERVED
 
 SESSIONS = {"the profile's": "h200-serving.jsonl.gz", "another": "h200-serving-later.jsonl.gz"}
 STEP_GROUPS = {
@@ -27,6 +27,8 @@ def validation_numbers() -> dict[str, object]:
         "steps": step_rows(found.comparison.errors),
         "others": other_rows(found.comparison.errors),
         "decisions": decision_rows(),
+        "off": f"{100 * max(abs(d.measured - d.predicted) for d in found.decisions):.1f}",
+        "error_ratio": f"{ERROR_RATIO:g}",
         "bits": checks["A: replay equals eager at its bucket"].found,
         "rounding": checks["B: replay against eager at n"].found,
         "products": checks["products at n and at their bucket"].found,
