@@ -25,6 +25,8 @@ COLOURS: dict[SpanKind, tuple[str, str]] = {
     "peers": (PURPLE, "waits for other ranks"),
 }
 HEIGHT = 0.8
+NARROW = 0.005
+"""Mean share of the axis up to which bars have no edges."""
 
 
 def plot_steps(runs: Mapping[str, StepRun], path: Path, title: str) -> None:
@@ -40,17 +42,18 @@ def steps_figure(runs: Mapping[str, StepRun], title: str) -> Figure:
     panels = figure.subplots(len(runs), 1, squeeze=False, sharex=True)[:, 0]
     figure.suptitle(title, fontsize=11)
     drawn: set[SpanKind] = set()
+    longest_us = max(max(run.end_ns, run.host_ns) for run in runs.values()) / 1e3
     for axes, (name, run) in zip(panels, runs.items(), strict=True):
-        drawn |= _panel(axes, name, run)
+        drawn |= _panel(axes, name, run, longest_us)
     panels[-1].set_xlabel("time (µs)")
-    panels[-1].set_xlim(0, max(max(run.end_ns, run.host_ns) for run in runs.values()) * 1.01e-3)
+    panels[-1].set_xlim(0, longest_us * 1.01)
     keys = {COLOURS[kind][1]: COLOURS[kind][0] for kind in COLOURS if kind in drawn}
     patches = [Patch(color=colour, label=label) for label, colour in keys.items()]
     figure.legend(handles=patches, loc="outside lower center", ncols=len(patches), fontsize=9)
     return figure
 
 
-def _panel(axes: Axes, name: str, run: StepRun) -> set[SpanKind]:
+def _panel(axes: Axes, name: str, run: StepRun, longest_us: float) -> set[SpanKind]:
     """The host on top, then the streams; the kinds of span that were drawn."""
     spans = [span for span in run.spans if span.rank == 0 and span.kind in COLOURS]
     streams = [stream.name for stream in run.ranks[0].streams]
@@ -58,8 +61,10 @@ def _panel(axes: Axes, name: str, run: StepRun) -> set[SpanKind]:
     for (track, kind), bars in _bars(spans).items():
         place = (tracks[track] - HEIGHT / 2, HEIGHT)
         colour = COLOURS[kind][0]
-        # a white edge parts what follows without a gap
-        axes.broken_barh(bars, place, facecolors=colour, edgecolors="white", linewidths=0.3)
+        # a white edge parts what follows without a gap, and would bleach narrow bars
+        wide = sum(width for _, width in bars) > NARROW * longest_us * len(bars)
+        edge = 0.3 if wide else 0.0
+        axes.broken_barh(bars, place, facecolors=colour, edgecolors="white", linewidths=edge)
     axes.set_yticks([*tracks.values()], ["host", *streams])
     axes.axvline(run.end_ns / 1e3, color=GREY, lw=1, ls=":")
     axes.set_title(f"{name}: {run.end_ns / 1e3:,.0f} µs", fontsize=10, loc="left")
