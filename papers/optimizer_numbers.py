@@ -34,7 +34,6 @@ def optimizer_numbers() -> dict[str, object]:
         "launch": answer(LAUNCH_BOUND),
         "ladders": ladder_rows(COMPUTE_BOUND),
         "waste": waste_rows(),
-        "waste_counts": [str(k) for k in COUNTS],
         "dominance": dominance(),
         "guarded": guarded(),
         "solver": solver_rows(),
@@ -53,11 +52,7 @@ def answer(server: Server) -> dict[str, str]:
         "hardware": server.hardware,
         "verdict": recommendation(study)[0].replace("_", " "),
         "default_graphs": str(len(study.default.ladder)),
-        "default_ms": ms(study.default.mean_step_ns),
-        "default_padded": percent(study.default.padded_share),
         "graphs": str(len(study.ladder)),
-        "mean_ms": ms(study.answer.score.mean_step_ns),
-        "padded": percent(study.answer.score.padded_share),
         "gain": percent(gain.share),
         "interval": interval(gain.low, gain.high),
         "holdout": "" if holdout is None else percent(holdout),
@@ -68,12 +63,7 @@ def answer(server: Server) -> dict[str, str]:
         "startup_less": seconds(study.default.startup.ns - fewest.startup.ns),
         "memory_less": mib(study.default.memory.device - fewest.memory.device),
         "host_margin": f"{study.eager_host_margin:.1f}",
-        "provenance": study.table.provenance,
         "rounds": str(study.rounds),
-        "table_error": percent(abs(study.table_error), 3),
-        "kinds": count(len(study.traffic.counted.tokens)),
-        "median": count(float(np.median(np.repeat(
-            study.traffic.counted.tokens, study.traffic.counted.count)))),
     }  # fmt: skip
 
 
