@@ -45,7 +45,6 @@ def executed(path: Path, *more: str) -> NotebookNode:
         kernel_name="python3",
         resources={"metadata": {"path": str(path.parent)}},
         extra_arguments=QUIET,
-        store_widget_state=False,
     ).execute()
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)  # the times at which it ran

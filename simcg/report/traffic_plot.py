@@ -18,11 +18,11 @@ def traffic_figure(study: Study) -> Figure:
     steps, requests, chunk = study.traffic.counted, study.scenario.traffic, study.scenario.max_chunk
     figure = Figure(figsize=(10, 4), layout="constrained")
     axes = figure.subplots()
-    most = chunk
+    edges = np.geomspace(1, chunk + 0.5, BINS).tolist()  # no bin has the chunk inside
     if isinstance(requests, Requests):
-        most = max(chunk, int(requests.new_tokens.max()))
-    edges = np.geomspace(1, most * 1.001, BINS).tolist()
-    if isinstance(requests, Requests):
+        longest = int(requests.new_tokens.max())
+        while edges[-1] < longest:
+            edges.append(edges[-1] * edges[1])
         axes.hist(
             requests.new_tokens, edges, weights=np.full(len(requests), 100 / len(requests)),
             color=GREY, alpha=0.45, label=f"{count(len(requests))} requests: tokens to compute",
