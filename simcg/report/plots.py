@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
 
 from simcg.errors import InputError, require
 from simcg.optimize.study import Study
@@ -67,9 +68,14 @@ def _staircase(axes: Axes, study: Study) -> None:
     axes.set(xscale="log", yscale="log", xlabel="tokens n")
     axes.set_ylabel("step time (ms)\nattention as in the mean step")
     axes.set_xlim(max(1, int(steps.tokens.min()) // 2), table.max_tokens * 1.1)
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_minor_locator(NullLocator())
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(lambda value, _: f"{value:,g}")
     traffic = axes.twinx()
     edges = np.unique(np.geomspace(1, table.max_tokens, 80).astype(np.int64))
     traffic.hist(steps.tokens, bins=edges.tolist(), weights=steps.count, color=GREY, alpha=0.35)
+    traffic.set_ylim(0, 1.15 * traffic.get_ylim()[1])  # below the ladders
     traffic.set_ylabel("steps", color=GREY)
     for y, name, ladder, colour in (
         (0.965, "default", study.default.ladder, GREY),
