@@ -7,6 +7,8 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shutil
+import subprocess
 from collections import Counter
 from collections.abc import Callable
 from functools import cache
@@ -275,3 +277,20 @@ def test_what_is_no_run_of_conformance_and_no_report_is_refused() -> None:
         conformance("0 disagreements")
     with pytest.raises(ValueError, match="no report"):
         cited(["somebody said so"])
+
+
+def test_the_log_names_commits_that_are_in_the_history() -> None:
+    named = set(re.findall(r"\b[0-9a-f]{7}\b", (PAPERS / "LOG.md").read_text(encoding="utf-8")))
+    git = shutil.which("git")
+    if git is None or not (ROOT / ".git").exists():
+        pytest.skip("no history: this is no clone")
+    told = subprocess.run(
+        [git, "log", "--format=%h %H"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if told.returncode:
+        pytest.skip(f"git does not read this folder: {told.stderr.strip()}")
+    whole = {line.partition(" ")[2][:7] for line in told.stdout.splitlines()}
+    if len(whole) < len(named):
+        pytest.skip("a shallow clone")
+    assert len(named) > 50
+    assert named <= whole
