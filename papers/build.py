@@ -8,6 +8,7 @@ python -m papers.build --keep FOLDER      keeps the numbers, the figures and a p
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import shutil
 import sys
@@ -46,7 +47,7 @@ def typeset(folder: Path, out: Path, *, pages: bool = False) -> None:
 
     root = str(folder)
     entry = str(folder / "report.typ")
-    pdf = typst.compile(entry, root=root, ignore_system_fonts=True, timestamp=DAY)
+    pdf = typst.compile(entry, root=root, ignore_system_fonts=True, timestamp=DAY, pdf_tags=False)
     draft = out.with_suffix(".part")
     draft.write_bytes(pdf)
     draft.replace(out)
@@ -68,6 +69,10 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--out", type=Path, default=HERE / "report.pdf")
     parser.add_argument("--keep", type=Path, help="folder for numbers, figures and pages as PNG")
     asked = parser.parse_args(arguments)
+    if importlib.util.find_spec("typst") is None:
+        parser.error("typst is not installed: pip install '.[papers]'")
+    if not asked.out.parent.is_dir():
+        parser.error(f"--out {asked.out}: not in a folder that exists")
     if asked.keep:
         stage(asked.keep)
         typeset(asked.keep, asked.out, pages=True)
