@@ -2,32 +2,52 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from simcg.formal.machine import Machine
 from simcg.formal.memory import Tag
+from simcg.formal.program import KINDS
 from simcg.formal.terms import Part, Terms
 from simcg.formal.violation import Violation
+from simcg.formal.words import OUTPUT_COPY, VIEW, counted
 
 NUMBERS = {"draw": "I15", "random": "I11", "launch": "I17", "host": "I17"}
 """What a wrong number among an operator's arguments breaks."""
 ACROSS_ROWS = ("mix", "causal", "attend")
 
 
-def difference(terms: Terms, expected: int, found: int) -> tuple[str, str]:
-    """The invariant that makes ``found`` appear for ``expected``, and what differs, in words."""
-    kind = ""
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """``key`` of the invariant that was broken; ``what`` differs; ``op``: the operator, or -1."""
+
+    key: str
+    what: str
+    op: int
+
+
+def difference(terms: Terms, expected: int, found: int) -> Difference:
+    """The first place where ``found`` is not ``expected``, told by the operator around it."""
+    kind, op, around = "", -1, (expected, found)
     while True:
         want, got = terms.parts(expected), terms.parts(found)
-        words = f"expected {terms.show(expected)}, found {terms.show(found)}"
         if not want or not got or want[:2] != got[:2]:
-            return _of_values(terms, kind, (want, got), found), words
-        kind = str(want[0])
+            key = _of_values(terms, kind, (want, got), found)
+            break
+        kind, op, around = str(want[0]), _operator(want), (expected, found)
         if len(want) != len(got):
-            return _of_lengths(terms, kind, found), words
+            key = _of_lengths(terms, kind, found)
+            break
         expected, found = next(
             (a, b)
             for a, b in zip(want[2:], got[2:], strict=True)
             if a != b and isinstance(a, int) and isinstance(b, int)
         )
+    return Difference(key, f"expected {terms.show(around[0])}, found {terms.show(around[1])}", op)
+
+
+def _operator(parts: tuple[Part, ...]) -> int:
+    """The number of the operator that made a term; -1 for a token or an old value."""
+    return int(parts[1]) if parts[0] in KINDS else -1
 
 
 def _of_lengths(terms: Terms, kind: str, found: int) -> str:
@@ -54,10 +74,16 @@ def _of_values(
 def blame_output(machine: Machine, expected: list[int], found: list[int]) -> Violation:
     """Why an output is not the reference's."""
     if len(found) != len(expected):
-        return Violation("I14", f"the view has {len(found)} rows, expected {len(expected)}")
+        what = f"the view has {counted(len(found), 'row')}, expected {len(expected)}"
+        return Violation("I14", what, VIEW)
     row = next(i for i, term in enumerate(expected) if term != found[i])
-    key, words = difference(machine.terms, expected[row], found[row])
-    return Violation(key, f"row {row} of the output: {words}")
+    differs = difference(machine.terms, expected[row], found[row])
+    op = _words(machine, differs.op, OUTPUT_COPY)
+    return Violation(differs.key, f"row {row} of the output: {differs.what}", op)
+
+
+def _words(machine: Machine, op: int, otherwise: str) -> str:
+    return machine.program.words(op) if op >= 0 else otherwise
 
 
 def blame_world(machine: Machine, expected: list[int], found: list[int], old: Tag) -> Violation:
@@ -68,15 +94,16 @@ def blame_world(machine: Machine, expected: list[int], found: list[int], old: Ta
     cell = next(i for i, term in enumerate(expected) if term != found[i])
     address = machine.at.worlds[0] + cell
     tag = machine.memory.tag[address]
-    key, words = difference(machine.terms, expected[cell], found[cell])
+    differs = difference(machine.terms, expected[cell], found[cell])
     for index, base in machine.at.caches.items():
         if base <= address < base + machine.layout.sink:
             row, position = divmod(address - base, machine.layout.length)
             untouched = machine.terms.parts(expected[cell])[:1] == ("old cache",)
-            key = "I8" if tag[0] == "padding" else "I6" if untouched else key
-            what = f"cache of row {row}, position {position}: {words}"
-            return Violation(key, what, machine.program.words(index))
+            key = "I8" if tag[0] == "padding" else "I6" if untouched else differs.key
+            what = f"row {row}, position {position} of the cache: {differs.what}"
+            return Violation(key, what, _words(machine, differs.op, machine.program.words(index)))
     index = next(i for i, base in machine.at.states.items() if base <= address
                  <= base + machine.layout.rows)  # fmt: skip
-    what = f"state of row {address - machine.at.states[index]}: {words}"
-    return Violation("I4" if tag == old else "I15", what, machine.program.words(index))
+    what = f"the state of row {address - machine.at.states[index]}: {differs.what}"
+    op = _words(machine, differs.op, machine.program.words(index))
+    return Violation("I4" if tag == old else "I15", what, op)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from simcg.formal.blame import blame_world
 from simcg.formal.capture import CaptureFailed
-from simcg.formal.check import FOREIGN, OLD
+from simcg.formal.check import FOREIGN, OLD, drawing
+from simcg.formal.launch import Capture
 from simcg.formal.meaning import DRAWN_BEFORE, Meaning
+from simcg.formal.program import Program
+from simcg.formal.recorded import calls
 from simcg.formal.rules import Rules
 from simcg.formal.runner import Runner
 from simcg.formal.setting import Setting
 from simcg.formal.tally import Tally
 from simcg.formal.violation import Refused, Violation
+from simcg.formal.words import counted, operator, said_bucket
 
 
 def check_captures(setting: Setting, rules: Rules, meaning: Meaning, tally: Tally) -> None:
@@ -42,8 +48,25 @@ def _elsewhere(setting: Setting, rules: Rules, meaning: Meaning, clean: Runner) 
     runner.capture_all(setting.order, setting.modes)
     for key, capture in clean.captures.items():
         if runner.captures.get(key) != capture:
-            what = f"the captures of {key} differ on devices that hold different values"
-            raise Violation("I16", what, story=["captured on two devices"])
+            bucket = said_bucket(setting.ladder, key)
+            what = f"the captures of {bucket} differ on devices that hold different values"
+            op = _parting(setting.program, capture, runner.captures.get(key))
+            raise Violation("I16", what, op, ["captured on two devices"])
+
+
+def _parting(program: Program, one: Capture, other: Capture | None) -> str:
+    """The first operator whose launches differ between two captures; "" for none."""
+    both = zip(calls(one), calls(other), strict=False) if other else ()
+    return next((operator(program, a.op) for (a, _), (b, _) in both if a != b), "")
+
+
+def _left(before: tuple[Iterable[int], ...], after: tuple[Iterable[int], ...]) -> str:
+    """What a failed capture has left of pool and outside memory, or of the captures."""
+    taken = [len({*late} - {*early}) for early, late in zip(before, after, strict=True)]
+    where = ("of the pool", "outside the pool")
+    said = [f"{counted(n, 'block')} {at}" for n, at in zip(taken, where, strict=True) if n]
+    told = f"the failed capture still has {' and '.join(said)}"
+    return told if said else "the failed capture has changed what others hold"
 
 
 def _failing(
@@ -59,7 +82,8 @@ def _failing(
     machine.memory.put(first, world, OLD)
     machine.drawn = DRAWN_BEFORE
     before = (set(machine.pool.live), dict(machine.outside.live), dict(runner.captures))
-    story = [f"the last capture fails at operator {fails_at} ({setting.program.words(fails_at)})"]
+    op, bucket = setting.program.words(fails_at), said_bucket(setting.ladder, last[:1])
+    story = [f"the last capture, of {bucket}, fails at ({op})"]
     try:
         runner.capture_one(*last, fails_at=fails_at)
     except CaptureFailed:
@@ -75,11 +99,10 @@ def _failing(
     constants = set(machine.constants.values())  # the warm-up made them: caches stay
     after = (set(machine.pool.live) - constants, dict(machine.outside.live), dict(runner.captures))
     if after != (before[0] - constants, *before[1:]):
-        what = "memory that the failed capture took is still taken"
-        raise Violation("I20", what, story=story)
+        raise Violation("I20", _left(before[:2], after[:2]), op, story)
     if machine.drawn != DRAWN_BEFORE:
-        raise Violation("I20", "the generator has moved", story=story)
+        raise Violation("I20", "the generator has moved", drawing(setting.program), story)
     runner.capture_one(*last)
     if runner.captures != clean.captures:
         what = "the capture made afterwards is not the one that is made without a failure"
-        raise Violation("I20", what, story=story)
+        raise Violation("I20", what, op, story)

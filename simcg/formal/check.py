@@ -12,19 +12,22 @@ from dataclasses import dataclass, field
 
 from simcg.formal.blame import blame_output, blame_world
 from simcg.formal.launch import Capture, Key, Segment
-from simcg.formal.machine import said
 from simcg.formal.meaning import DRAWN_BEFORE, Expected, Ground, Meaning
 from simcg.formal.memory import STATICS, UNWRITTEN, Handed, Memory, Range, Tag
+from simcg.formal.places import place
+from simcg.formal.program import Program
 from simcg.formal.recorded import check_recorded
 from simcg.formal.rules import Rules, Shape
 from simcg.formal.runner import CAPTURE_EPOCH, Runner
-from simcg.formal.setting import Setting, said_bucket
+from simcg.formal.setting import Setting
 from simcg.formal.step import Step
 from simcg.formal.violation import Violation
+from simcg.formal.words import DISPATCH, counted, said, said_bucket, writer
 from simcg.ladder import AdmissionRule, Ladder
 
 OLD: Tag = ("an earlier step",)
 FOREIGN: Tag = ("a new owner",)
+FIRST_STEP = 1
 
 
 @dataclass(slots=True)
@@ -83,7 +86,7 @@ class Checker:
             else:
                 self._once(step, agreed, expected, late=False)
         except Violation as violation:
-            told = told_step(self.runner, step, agreed)
+            told = told_step(self.runner, step, FIRST_STEP, agreed)
             violation.story = [*self.setting.lines(), told, *violation.story]
             raise
 
@@ -141,8 +144,9 @@ class Checker:
         if world != expected.world:
             raise blame_world(machine, expected.world, world, OLD)
         if machine.drawn != expected.drawn:
-            what = f"the generator gave {machine.drawn - DRAWN_BEFORE} numbers, "
-            raise Violation("I15", what + f"expected {expected.drawn - DRAWN_BEFORE}")
+            gave = counted(machine.drawn - DRAWN_BEFORE, "number")
+            what = f"the generator gave {gave}, expected {expected.drawn - DRAWN_BEFORE}"
+            raise Violation("I15", what, drawing(machine.program))
 
     def _frame(self, capture: Capture | None) -> None:
         """Nothing else was written: by ghost tags, as the same value may be written again."""
@@ -154,15 +158,32 @@ class Checker:
         for start, end in ranges:
             if memory.tag[start:end] != self.calm.tag[start:end]:
                 cell = next(i for i in range(start, end) if memory.tag[i] != self.calm.tag[i])
-                what = f"cell {cell}, which held {said(self.calm.tag[cell])}, now holds "
-                raise Violation("I6", what + said(memory.tag[cell]))
+                raise self._stray(cell)
+
+    def _stray(self, cell: int) -> Violation:
+        """A write to a cell that is none of the step's."""
+        runner, machine = self.runner, self.runner.machine
+        program, now = machine.program, machine.memory.tag[cell]
+        where = place(machine, runner.ladder, runner.captures.values(), cell)
+        held = said(program, self.calm.tag[cell])
+        what = f"{where}, which held {held}, now holds {said(program, now)}"
+        return Violation("I6", what, writer(program, now))
 
 
-def told_step(runner: Runner, step: Step, agreed: Shape | None = None) -> str:
+def told_step(runner: Runner, step: Step, number: int, agreed: Shape | None = None) -> str:
     """What a runner does with a step, as a line."""
     found = runner.choose(step, agreed)
-    bucket = said_bucket(runner.ladder, found.key) if found else ""
-    return f"the step {step} " + (f"replays the capture of {bucket}" if found else "runs eager")
+    told = f"step {number} of {counted(step.tokens, 'token')}, {step}, "
+    if found is None:
+        return told + "runs eager"
+    padded = found.rows - step.tokens
+    rows = f" with {counted(padded, 'row')} of padding" if padded > 0 else ""
+    return f"{told}replays the capture of {said_bucket(runner.ladder, found.key)}{rows}"
+
+
+def drawing(program: Program) -> str:
+    """The operators that take numbers from the generator."""
+    return "; ".join(program.words(i) for i, op in enumerate(program.ops) if op.kind == "draw")
 
 
 def captured_quietly(setting: Setting, runner: Runner, meaning: Meaning) -> None:
@@ -182,8 +203,9 @@ def captured_quietly(setting: Setting, runner: Runner, meaning: Meaning) -> None
         violation.key = "I20"
         raise violation
     if machine.drawn != DRAWN_BEFORE:
-        what = f"the captures took {machine.drawn - DRAWN_BEFORE} numbers from the generator"
-        raise Violation("I20", what + " and did not give them back")
+        what = f"the captures took {counted(machine.drawn - DRAWN_BEFORE, 'number')}"
+        what += " from the generator and did not give them back"
+        raise Violation("I20", what, drawing(machine.program))
 
 
 def calm_memory(runner: Runner, meaning: Meaning) -> Memory:
@@ -227,7 +249,7 @@ def check_choice(runner: Runner, shape: Shape) -> None:
     want = smallest(runner.ladder, runner.rule, *shape)
     if index != want:
         names = [said_bucket(runner.ladder, (i,)) if i >= 0 else "eager" for i in (index, want)]
-        raise Violation("I10", f"the batch gets {names[0]}, expected {names[1]}")
+        raise Violation("I10", f"the batch gets {names[0]}, expected {names[1]}", DISPATCH)
 
 
 def smallest(ladder: Ladder, rule: AdmissionRule, tokens: int, requests: int) -> int:

@@ -8,11 +8,12 @@ from itertools import pairwise
 
 from simcg.formal.kernels import KERNELS, Kernel
 from simcg.formal.launch import Key, Launch
-from simcg.formal.memory import Addresses, Blocks, Layout, Memory, Tag
+from simcg.formal.memory import STATICS, UNWRITTEN, Addresses, Blocks, Layout, Memory, Tag
 from simcg.formal.program import Program
 from simcg.formal.reference import World
 from simcg.formal.terms import Terms
 from simcg.formal.violation import Violation
+from simcg.formal.words import counted, operator, said
 
 HOST = 0
 """The writer of tensor 0: the host, into the static input ``ids``."""
@@ -82,8 +83,12 @@ class Machine:
         self.outside = Blocks(self.at.outside, self.layout.outside_cells)
 
     def run(self, launch: Launch, run: Run) -> None:
-        """Run one kernel."""
-        self.kernels[launch.kind](self, launch, run)
+        """Run one kernel; a ``Violation`` that it raises names its operator."""
+        try:
+            self.kernels[launch.kind](self, launch, run)
+        except Violation as violation:
+            violation.op = violation.op or self.line(launch)
+            raise
 
     def rows(self, launch: Launch, which: int, run: Run) -> list[int]:
         """An input's rows; those of real tokens must be what the program means there."""
@@ -91,7 +96,7 @@ class Machine:
         want = run.tags[launch.expects[which]]
         found = self.memory.tag[base : base + run.tokens]
         if found.count(want) != run.tokens:
-            raise self._stale(launch, which, run, want, found)
+            raise self._stale(launch, run, want, found)
         return self.memory.value[base : base + launch.rows]
 
     def one(self, launch: Launch, run: Run) -> int:
@@ -99,8 +104,10 @@ class Machine:
         want, found = ("weight", launch.op), self.memory.tag[launch.extra]
         if found != want:
             key = "I2" if launch.kind == "constant" else "I5" if run.breaking else "I1"
-            raise Violation(key, f"cell {launch.extra} holds {said(found)}, expected {said(want)}",
-                            self.line(launch))  # fmt: skip
+            taken = launch.extra in self.pool.live or launch.extra in self.outside.live
+            why = "" if taken else ": its block was freed"
+            what = f"{said(self.program, want)} holds {said(self.program, found)}{why}"
+            raise Violation(key, what)
         return self.memory.value[launch.extra]
 
     def make_weight(self, op: int, address: int) -> None:
@@ -116,15 +123,17 @@ class Machine:
             real = run.requests if name not in {"slots", "positions"} else run.tokens
             key = "I11" if bad < real else "I8" if name == "slots" else "I9"
             key = "I21" if _later(found[bad], want) else key
-            raise Violation(key, f"{name}[{bad}] holds {said(found[bad])}, expected {said(want)}")
+            raise Violation(key, f"{name}[{bad}] {self._instead(found[bad], want)}")
         return self.memory.value[base : base + count]
 
     def spans(self, launch: Launch, run: Run) -> list[tuple[int, int]]:
         """First row and end of each request slot; empty slots must be where the real rows end."""
         offsets = self.static("offsets", launch.slots + 1, run)
         if any(o != run.tokens for o in offsets[run.requests :]):
-            what = f"offsets {offsets} of {run.requests} requests, expected {run.tokens} after them"
-            raise Violation("I9", what, self.line(launch))
+            shown = " ".join(map(str, offsets))
+            what = f"offsets are {shown} for {counted(run.requests, 'request')} of "
+            what += f"{counted(run.tokens, 'token')}, expected {run.tokens} in every unused slot"
+            raise Violation("I9", what)
         return list(pairwise(offsets))
 
     def write(self, launch: Launch, values: list[int], run: Run) -> None:
@@ -150,21 +159,23 @@ class Machine:
 
     def line(self, launch: Launch) -> str:
         """The launch's operator as a person reads it."""
-        done = launch.op >= len(self.program.ops)
-        return "the copy to the output" if done else self.program.words(launch.op)
+        return operator(self.program, launch.op)
 
-    def _stale(
-        self, launch: Launch, which: int, run: Run, want: Tag, found: list[Tag]
-    ) -> Violation:
+    def _instead(self, found: Tag, want: Tag) -> str:
+        """What a cell holds for what was expected there."""
+        if want[0] in STATICS and found == UNWRITTEN:
+            return f"was not written in step {want[1]}: it holds what was there before"
+        return f"holds {said(self.program, found)}, expected {said(self.program, want)}"
+
+    def _stale(self, launch: Launch, run: Run, want: Tag, found: list[Tag]) -> Violation:
         row = next(i for i, tag in enumerate(found) if tag != want)
-        tensor = "ids" if want[0] == "ids" else self.program.words(int(str(want[0])) - 1)
         writer = int(str(want[0])) - 1 if want[0] != "ids" else -1
         from_break = writer >= 0 and self.program.ops[writer].breaks
         key = "I11" if writer < 0 else "I5" if run.breaking else "I3" if from_break else "I4"
         sides = writer >= 0 and (launch.side or self.program.ops[writer].side)
         key = "I21" if sides or _later(found[row], want) else key
-        what = f"row {row} of ({tensor}) at {launch.inputs[which] + row} holds {said(found[row])}"
-        return Violation(key, f"{what}, expected {said(want)}", self.line(launch))
+        tensor = "ids" if writer < 0 else f"t{self.program.targets[writer]}"
+        return Violation(key, f"row {row} of {tensor} {self._instead(found[row], want)}")
 
 
 def _later(found: Tag, want: Tag) -> bool:
@@ -173,18 +184,6 @@ def _later(found: Tag, want: Tag) -> bool:
         case (str() as name, int() as is_of), (str() as expected, int() as epoch):
             return name == expected and is_of > epoch
     return False
-
-
-def said(tag: Tag) -> str:
-    """A tag in words."""
-    match tag:
-        case (int() as writer, tuple() as key, int() as epoch):
-            when = f"epoch {epoch}" if epoch >= 0 else "capture"
-            return f"what operator {writer - 1} wrote for {key} in {when}"
-        case (str() as name, int() as epoch):
-            return f"{name} of {'epoch' if name != 'weight' else 'operator'} {epoch}"
-        case _:
-            return " ".join(map(str, tag))
 
 
 def layout_of(program: Program, *, tokens: int, slots: int, rows: int, length: int) -> Layout:

@@ -9,6 +9,7 @@ from simcg.backend import CaptureBackend
 from simcg.formal.launch import Capture, Launch, Segment
 from simcg.formal.program import Program
 from simcg.formal.violation import Violation
+from simcg.formal.words import counted, operator
 
 
 def calls(capture: Capture) -> Iterator[tuple[Launch, bool]]:
@@ -31,15 +32,17 @@ def check_recorded(program: Program, backend: CaptureBackend, capture: Capture) 
     for index in range(len(program.ops) + 1):
         if ops.count(index) != 1:
             nested = index < len(program.ops) and program.ops[index].nested
-            word = "the copy to the output" if index == len(program.ops) else program.words(index)
-            what = f"({word}) is in {ops.count(index)} items, expected 1"
-            raise Violation("I13" if nested else "I12", what)
+            word = operator(program, index)
+            what = f"({word}) is recorded {counted(ops.count(index), 'time')}, expected once"
+            raise Violation("I13" if nested else "I12", what, word)
     for before, later in pairwise(ops):
         if before > later:
-            what = f"operator {before} is recorded before operator {later}"
-            raise Violation("I12", what + ", the program has them the other way round")
+            what = f"({operator(program, before)}) is recorded before ({operator(program, later)})"
+            told = what + ", the program has them the other way round"
+            raise Violation("I12", told, operator(program, later))
     for launch, breaking in found:
         marked = launch.op < len(program.ops) and program.ops[launch.op].breaks and backend.breaks
         if marked != breaking:
             place = "outside a graph" if breaking else "in a graph"
-            raise Violation("I12", f"({program.words(launch.op)}) is {place}")
+            word = operator(program, launch.op)
+            raise Violation("I12", f"({word}) is {place}", word)

@@ -14,6 +14,7 @@ from simcg.formal.rules import Rules, Shape
 from simcg.formal.statics import Images
 from simcg.formal.step import Request, Step
 from simcg.formal.violation import Violation
+from simcg.formal.words import VIEW, said
 from simcg.ladder import EAGER_INDEX, AdmissionRule, Ladder
 
 CAPTURE_EPOCH = -1
@@ -182,8 +183,10 @@ class Runner:
         memory, want = self.machine.memory, (view.writer, view.key, view.epoch)
         found = memory.tag[view.base + first : view.base + end]
         if any(tag != want for tag in found):
-            raise Violation("I14", f"the output of epoch {view.epoch} is read when it holds "
-                            f"{next(tag for tag in found if tag != want)}")  # fmt: skip
+            row = next(row for row, tag in enumerate(found) if tag != want)
+            held = said(self.machine.program, found[row])
+            what = f"row {first + row} of the output of step {view.epoch} is read when it holds "
+            raise Violation("I14", what + held, VIEW)
         return memory.value[view.base + first : view.base + end]
 
     def _replay(self, capture: Capture, run: Run, step: Step) -> None:

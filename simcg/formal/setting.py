@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from simcg.backend import CaptureBackend
-from simcg.formal.launch import Key
 from simcg.formal.machine import Machine, layout_of
 from simcg.formal.memory import Layout
 from simcg.formal.program import Program
@@ -13,6 +12,7 @@ from simcg.formal.rules import Rules
 from simcg.formal.runner import Runner
 from simcg.formal.terms import Terms
 from simcg.formal.violation import Refused
+from simcg.formal.words import said_bucket
 from simcg.ladder import AdmissionRule, Ladder
 
 
@@ -75,19 +75,15 @@ class Setting:
         """The setting as a person reads it."""
         buckets = [said_bucket(self.ladder, (index,)) for index in self.order]
         rule = self.rule
-        guard = f", guard {rule.max_ratio}" if rule.max_ratio is not None else ""
-        eager = "".join(f", {low} to {high} eager" for low, high in rule.eager_ranges)
+        scalars = " and ".join(map(str, self.modes))
+        each = f", each for host scalars {scalars}" if len(self.modes) > 1 else ""
+        ratio = f"; eager where the bucket is above {rule.max_ratio} of the tokens"
+        guard = ratio if rule.max_ratio is not None else ""
+        eager = "".join(f"; {low} to {high} tokens eager" for low, high in rule.eager_ranges)
+        marked = any(op.breaks for op in self.program.ops)
+        whole = " (one graph, breaks included)" if marked and not self.backend.breaks else ""
         return [
             f"program: {self.program}",
-            f"{self.backend.name}, captured in this order: {', '.join(buckets)}{guard}{eager}",
+            f"backend {self.backend.name}{whole}, captured in this order: "
+            f"{' then '.join(buckets)}{each}{guard}{eager}",
         ]
-
-
-def said_bucket(ladder: Ladder, key: Key) -> str:
-    """A key of a capture in words."""
-    if not key:
-        return "eager"
-    bucket = ladder.buckets[key[0]]
-    slots = f" tokens, {bucket.slots} slots" if bucket.slots else " tokens"
-    mode = f", mode {key[1]}" if len(key) > 1 else ""
-    return f"{bucket.num_tokens}{slots}{mode}"

@@ -31,6 +31,10 @@ class Request:
         """Tokens in the cache after the step."""
         return self.context + self.query
 
+    def __str__(self) -> str:
+        tokens = " ".join(f"s{self.name}[{p}]" for p in range(self.context, self.length))
+        return f"{tokens} of sequence {self.name} in row {self.row}"
+
 
 @dataclass(frozen=True)
 class Step:
@@ -62,5 +66,6 @@ class Step:
         return max(request.length for request in self.requests)
 
     def __str__(self) -> str:
-        parts = [f"{r.query} after {r.context} of s{r.name}@{r.row}" for r in self.requests]
-        return f"[{', '.join(parts)}]" + (f" mode {self.mode}" if self.mode else "")
+        parts = [str(request) for request in self.requests]
+        scalar = [f"host scalar {self.mode}"] if self.mode else []
+        return ", ".join(parts + scalar)

@@ -6,6 +6,18 @@ FIRST_TERM = 1 << 20
 """Terms are integers from here on, so that no row number or length is ever taken for one."""
 
 Part = str | int
+NUMBER = {"launch": "scalar", "host": "value", "random": "position", "draw": "number"}
+"""What the last argument of an operator is called that takes a number."""
+PLAIN = {
+    "token": "s{0}[{1}]",
+    "old cache": "old cache#{op}[row {1}, position {2}]",
+    "old state": "old state#{op}[row {1}]",
+    "weight": "tensor#{op}",
+    "fresh state": "fresh state",
+    "poison": "poison",
+    "foreign": "a new owner's data",
+}
+"""How terms that no operator made are shown."""
 
 
 class Applied(dict[int, int]):
@@ -69,19 +81,25 @@ class Terms:
         return False
 
     def show(self, value: int) -> str:
-        """The term as a person reads it; deep ones are cut short."""
-        return self._show(value, 3)
+        """The term as a person reads it (see ``words``); deep ones are cut short."""
+        return str(value) if value < FIRST_TERM else self._show(value, 3)
 
     def _show(self, value: int, depth: int) -> str:
-        if value < FIRST_TERM:
-            return str(value)
-        name, *arguments = self._parts[value - FIRST_TERM]
-        if not arguments:
+        if value < FIRST_TERM:  # the host fills rows of padding with zeros
+            return str(value) if value else "padding"
+        name, *parts = self._parts[value - FIRST_TERM]
+        numbers = [part for part in parts if isinstance(part, int)]
+        if name in PLAIN:
+            return PLAIN[str(name)].format(*numbers, op=sum(numbers[:1]) + 1)
+        if not numbers:
             return str(name)
+        op, *arguments = numbers
         if not depth:
-            return f"{name}(...)"
-        shown = ", ".join(a if isinstance(a, str) else self._show(a, depth - 1) for a in arguments)
-        return f"{name}({shown})"
+            return f"{name}#{op + 1}(...)"
+        shown = [self._show(argument, depth - 1) for argument in arguments]
+        if name in NUMBER:
+            shown[-1] = f"{NUMBER[str(name)]} {arguments[-1]}"
+        return f"{name}#{op + 1}({', '.join(shown)})"
 
     def __len__(self) -> int:
         return len(self._parts)

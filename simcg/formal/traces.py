@@ -12,11 +12,12 @@ from itertools import product
 
 from simcg.formal import reference
 from simcg.formal.blame import blame_output, blame_world
-from simcg.formal.check import FOREIGN, told_step
+from simcg.formal.check import FOREIGN, drawing, told_step
 from simcg.formal.enumerate import Scope, Sequences, after, fresh, steps
 from simcg.formal.launch import Key
 from simcg.formal.machine import Machine
 from simcg.formal.memory import UNWRITTEN, Handed
+from simcg.formal.places import place
 from simcg.formal.reference import EMPTY, World
 from simcg.formal.rules import Rules
 from simcg.formal.runner import Runner, View
@@ -25,6 +26,7 @@ from simcg.formal.step import Step
 from simcg.formal.tally import Tally
 from simcg.formal.terms import Terms
 from simcg.formal.violation import Violation
+from simcg.formal.words import VIEW, counted, writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +100,15 @@ class Walker:
     def _walk(self, nodes: tuple[Node, ...], last: View | None, told: list[str]) -> None:
         start = self._moment()
         for node in nodes:
-            line = told_step(self.runner, node.step)
+            number = self.runner.epoch + 1
             try:
                 view = self._step(node, last)
             except Violation as violation:
+                line = told_step(self.runner, node.step, number)
                 violation.story = [*self.setting.lines(), *told, line, *violation.story]
                 raise
             if node.then:
-                lines = [*told, line]
+                lines = [*told, told_step(self.runner, node.step, number)]
                 if last is None and self.late:
                     self._capture_late(lines)
                 self._walk(node.then, view, lines)
@@ -126,9 +129,18 @@ class Walker:
         changed = [cell for base, cells in kept for cell in range(base, base + cells)
                    if value[cell] != before[0][cell] and cell not in sinks]  # fmt: skip
         if changed or machine.drawn != before[1]:
-            what = f"the capture changed cell {changed[0]}" if changed else "the generator moved"
-            raise Violation("I22", what + ", which later steps read", story=lines)
+            raise self._lasting(changed, lines)
         self.tally.witnesses["I22"] += 1
+
+    def _lasting(self, changed: list[int], lines: list[str]) -> Violation:
+        """A late capture that changed cells, or else the generator."""
+        runner, machine = self.runner, self.runner.machine
+        if not changed:
+            what = "the capture moved the generator, which later steps draw from"
+            return Violation("I22", what, drawing(machine.program), lines)
+        where = place(machine, runner.ladder, runner.captures.values(), changed[0])
+        by = writer(machine.program, machine.memory.tag[changed[0]])
+        return Violation("I22", f"the capture changed {where}, which later steps read", by, lines)
 
     def _step(self, node: Node, last: View | None) -> View:
         runner, machine = self.runner, self.runner.machine
@@ -160,7 +172,8 @@ class Walker:
             self.tally.witnesses["I14"] += 1
             return
         if runner.pending is None:
-            raise Violation("I14", f"the output of epoch {last.epoch} can still be read")
+            what = f"the output of step {last.epoch} can still be read"
+            raise Violation("I14", what, VIEW)
 
     def _world(self, node: Node) -> None:
         machine = self.runner.machine
@@ -171,8 +184,9 @@ class Walker:
         if world != node.world:
             raise blame_world(machine, node.world, world, UNWRITTEN)
         if machine.drawn != node.drawn:
-            what = f"the generator gave {machine.drawn} numbers so far, expected {node.drawn}"
-            raise Violation("I15", what)
+            gave = counted(machine.drawn, "number")
+            what = f"the generator gave {gave} so far, expected {node.drawn}"
+            raise Violation("I15", what, drawing(machine.program))
 
     def _moment(self) -> Moment:
         machine = self.runner.machine

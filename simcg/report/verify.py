@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Proved = Sequence[tuple["Lemma", "Proof"]]
 Row = tuple[str, ...]
+NOTATION = "#k: operator k of the program; s0[1]: the token of sequence 0 at position 1"
 DONE = ("steps", "trace steps", "lockstep steps")
 
 
@@ -150,8 +151,10 @@ def mutant_rows(hunts: Mapping[str, Hunt]) -> list[Row]:
 
 def story(violation: Violation) -> list[str]:
     """A counterexample as lines to follow."""
-    return [*violation.story, f"=> {violation}", *([f"   at: {violation.op}"] * bool(violation.op)),
-            f"   {violation.invariant.name}: {violation.invariant.sentence}"]  # fmt: skip
+    lines = [*violation.story, f"=> {violation}"]
+    lines += [f"   at: {violation.op}"] if violation.op else []
+    lines += [f"   ({NOTATION})"] if "#" in violation.what else []
+    return [*lines, f"   {violation.key} says: {violation.invariant.sentence}"]
 
 
 def mutant_lines(name: str, hunt: Hunt) -> list[str]:
@@ -165,8 +168,8 @@ def mutant_lines(name: str, hunt: Hunt) -> list[str]:
         why = f"equivalent: {mutant.equivalent}" if mutant.equivalent else "it survives"
         return [*lines, f"{count(hunt.checks)} checks, none fails; {why}"]
     caught = ", ".join(f"{key} {times}" for key, times in hunt.caught.most_common())
-    lines.append(f"{count(hunt.checks)} checks; failed, by invariant: {caught}")
-    return [*lines, f"the first, check {hunt.until}:", "", *story(hunt.first)]
+    lines.append(f"{count(hunt.checks)} checks, of which failed, by invariant: {caught}")
+    return [*lines, f"the first that failed, check {hunt.until}:", "", *story(hunt.first)]
 
 
 def as_json_mutant(name: str, hunt: Hunt) -> dict[str, object]:

@@ -142,12 +142,13 @@ def test_a_counterexample_tells_program_setting_step_cell_and_both_values() -> N
     assert failure.value.op == "scatter(t1)"
     assert failure.value.story == [
         "program: t1 = gemm(ids); scatter(t1)",
-        "breakable, captured in this order: 3 tokens, 1 tokens",
-        "the step [2 after 0 of s1@1] replays the capture of 3 tokens",
+        "backend breakable, captured in this order: (3 tokens) then (1 token)",
+        "step 1 of 2 tokens, s1[0] s1[1] of sequence 1 in row 1, "
+        "replays the capture of (3 tokens) with 1 row of padding",
     ]
     assert str(failure.value) == (
-        "I8 padding writes no cache: cache of row 0, position 0: expected old cache(1, 0, 0), "
-        "found scatter(1, gemm(0, 0))"
+        "I8 padding writes no cache: row 0, position 0 of the cache: "
+        "expected old cache#2[row 0, position 0], found scatter#2(gemm#1(padding))"
     )
 
 

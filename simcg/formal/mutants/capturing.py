@@ -107,7 +107,8 @@ CAPTURING = (
     ),
     Mutant(
         "constant freed after capture",
-        "a tensor that was made once at capture is freed, and a later bucket takes its block",
+        "a tensor that was made once at capture is freed, and replays go on reading its block, "
+        "which is anybody's now",
         Rules(keeps_constants=False),
         ("I2",),
         ("constant",),

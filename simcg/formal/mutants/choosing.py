@@ -8,7 +8,8 @@ from simcg.ladder import EAGER_INDEX, AdmissionRule, Ladder
 
 
 def _next_smaller(ladder: Ladder, rule: AdmissionRule, tokens: int, requests: int) -> int:
-    return max(choose(ladder, rule, tokens, requests) - 1, EAGER_INDEX)
+    found = choose(ladder, rule, tokens, requests)
+    return found - 1 if found > 0 else found
 
 
 def _top_for_all_above(ladder: Ladder, rule: AdmissionRule, tokens: int, requests: int) -> int:

@@ -54,7 +54,7 @@ def _mask_by_zero(machine: Machine, launch: Launch, run: Run) -> None:
     """Multiplies padding by zero instead of leaving it out: 0 * NaN is NaN."""
     (count,) = machine.static("count", 1, run)
     x, make = machine.rows(launch, 0, run), machine.terms.make
-    zeros = [make("zero times", a) for a in x[count:]]
+    zeros = [make("zero times", launch.op, a) for a in x[count:]]
     machine.write(launch, [make("mix", launch.op, a, *x[:count], *zeros) for a in x], run)
 
 
