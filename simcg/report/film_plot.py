@@ -21,11 +21,11 @@ KEYS = {
 EMPTY = "white"
 PLAIN: dict[Part, str] = {
     "poison": "",  # of cells that nobody may read
-    "foreign": "somebody else's",
+    "foreign": "a new owner's",
     "old cache": "old",
     "old state": "old",
     "fresh state": "fresh",
-    "weight": "weight",
+    "weight": "the tensor",
 }
 WIDTH = 110
 
@@ -112,15 +112,18 @@ def _colour(address: int, frame: Frame, before: Frame, text: str) -> str:
 
 
 def short(terms: Terms, value: int, depth: int = 1) -> str:
-    """A term in few words: results by the number of their operator, as programs are written."""
+    """A term in few words, in the notation of counterexamples; results deep in it by their maker.
+
+    ``gemm#2`` is what operator 2 made, ``s0[3]`` the token of sequence 0 at position 3.
+    """
     if not terms.parts(value):
-        return str(value)
+        return "padding" if depth == 0 and value == 0 else str(value)
     name, *rest = terms.parts(value)
     if name in PLAIN:
         return PLAIN[name]
     if name == "token":
-        return f"token {rest[1]}"
-    operator = str(name) if name == "scatter" else f"t{int(rest[0]) + 1}"
+        return "s{}[{}]".format(*rest)
+    operator = f"{name}#{int(rest[0]) + 1}"
     if not depth:
         return operator
     arguments = [short(terms, int(part), depth - 1) for part in rest[1:]]
