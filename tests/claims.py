@@ -87,7 +87,10 @@ def check_claim(claim: Claim, said: Said, points: Iterable[Values]) -> None:
 
 
 def any_points(said: Said, count: int = 60, seed: int = 0) -> list[dict[str, int]]:
-    """Random numbers; as many that meet the premises and that do not, where both can be found."""
+    """Random numbers: some that meet the premises, some that do not, and some that just miss them.
+
+    The last are of the first kind with one number changed.
+    """
     drawn, names = random.Random(seed), said.names.split()
     sides: dict[bool, list[dict[str, int]]] = {True: [], False: []}
     for _ in range(200_000):
@@ -98,4 +101,11 @@ def any_points(said: Said, count: int = 60, seed: int = 0) -> list[dict[str, int
         if all(len(side) == count for side in sides.values()):
             break
     assert len(sides[True]) > 0
-    return sides[True] + sides[False]
+    changed = [
+        values | {name: values[name] + by}
+        for values in sides[True]
+        for name in names
+        for by in (-1, 1)
+    ]
+    near = [values for values in changed if not said.premises(**values)]
+    return sides[True] + sides[False][: count // 2] + drawn.sample(near, min(count, len(near)))
