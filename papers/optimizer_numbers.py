@@ -182,23 +182,35 @@ def _row(numbers: list[int]) -> str:
 
 
 def solver_rows() -> list[list[str]]:
-    """The printed times in ms: problem, solve, check of its certificate or what a peer takes."""
-    times: dict[str, list[str]] = {}
+    """The printed times in ms: problem, solve, check of its certificate, and what a peer takes."""
+    rows: list[list[str]] = []
     for line in printed("`python -m benchmarks.bench_ladder`")[2:]:
         found = re.match(r"(.*?\S)\s{2,}([\d.]+)", line.strip())
         if found is None:
             raise ValueError(f"no time in {line!r}")
-        name = re.sub(r"\s+", " ", found[1])
-        if not name.startswith("check"):
-            problem = name.removeprefix("solve, ")
-            times.setdefault(problem, [found[2]])
+        name, spent = found[1], f"{float(found[2]):,.1f}"
+        if name.startswith("check"):
+            rows[-1][2] = spent
+        elif not name.startswith("solve"):
+            rows.append([_short(name), "-", "-", spent])
+        elif line.startswith(" "):  # the same problem as the peer's above
+            rows[-1][1] = spent
         else:
-            times[problem].append(found[2])
-    return [
-        [_sizes(name), *(f"{float(value):,.1f}" for value in values), *["-"] * (2 - len(values))]
-        for name, values in times.items()
-    ]
+            rows.append([_short(name), spent, "-", "-"])
+    return rows
 
 
-def _sizes(name: str) -> str:
-    return name.replace("<=", "≤").replace("2x", "of two").replace(" only", "")
+def _short(name: str) -> str:
+    for long, short in (
+        ("solve, ", ""),
+        ("hard guard 2x", "guard"),
+        ("min(graph, eager), guard 2x", "cheaper, guard"),
+        ("min(graph, eager)", "cheaper of both"),
+        ("pure padding", "padding"),
+        ("textbook O(K N^2) in NumPy", "textbook"),
+        (" program", ""),
+        ("all K <=", "K ≤"),
+        (" only", ""),
+    ):
+        name = name.replace(long, short)
+    return name

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from papers.sources import served, validation
 from papers.text import interval, percent, signed
 from simcg.runs.compare import Errors
 from simcg.runs.limits import ERROR_RATIO, MOST_UTILISATION, SERVED
 
 SESSIONS = {"the profile's": "h200-serving.jsonl.gz", "another": "h200-serving-later.jsonl.gz"}
-STEP_GROUPS = {
-    "timed rows": "sizes that calibration timed",
+GROUPS = {
+    "timed rows": "sizes calibration timed",
     "other rows": "other sizes",
-    "unseen model": "a model it never saw",
+    "unseen model": "model it never saw",
 }
+KINDS = (
+    "step", "trace step", "capture", "compile", "graph pool", "eager peak", "graph memory"
+)  # fmt: skip
+ORDER = (*GROUPS, "all")
+BACKENDS = ("eager", "full", "breakable", "tc_piecewise (eager)")
 
 
 def validation_numbers() -> dict[str, object]:
@@ -24,8 +31,7 @@ def validation_numbers() -> dict[str, object]:
         "limits": str(len(found.checks)),
         "missed": str(len(missed)),
         "missed_rows": [[c.what, c.found, c.limit] for c in missed],
-        "steps": step_rows(found.comparison.errors),
-        "others": other_rows(found.comparison.errors),
+        "errors": error_rows(found.comparison.errors),
         "decisions": decision_rows(),
         "off": f"{100 * max(abs(d.measured - d.predicted) for d in found.decisions):.1f}",
         "error_ratio": f"{ERROR_RATIO:g}",
@@ -41,30 +47,18 @@ def validation_numbers() -> dict[str, object]:
     }
 
 
-def step_rows(errors: tuple[Errors, ...] | list[Errors]) -> list[list[str]]:
-    """Median, 95th percentile and bias of step times, and the limit stated beforehand."""
-    stated = {check.what: check for check in validation().checks}
-    rows: list[list[str]] = []
-    for group, name in STEP_GROUPS.items():
-        for one in errors:
-            if one.kind == "step" and one.group == group:
-                first = not rows or rows[-1][-1] != group
-                check = stated[f"step, {one.backend}, {group}"]
-                limit = check.limit.replace("median ", "").replace("p95 ", "").replace(", ", " / ")
-                rows.append(
-                    [name if first else "", one.backend, str(one.count), percent(one.median),
-                     percent(one.p95), signed(one.bias), limit,
-                     "met" if check.holds else "missed", group]
-                )  # fmt: skip
-    return [row[:-1] for row in rows]
-
-
-def other_rows(errors: tuple[Errors, ...] | list[Errors]) -> list[list[str]]:
-    """The same of what is no step: traces, captures, memory."""
+def error_rows(errors: Sequence[Errors]) -> list[list[str]]:
+    """Median and 95th percentile in percent, a column a backend; a dagger: a limit is missed."""
+    missed = {check.what for check in validation().checks if not check.holds}
+    cells: dict[tuple[str, str], dict[str, str]] = {}
+    for one in errors:
+        name = f"{one.kind}, {one.backend}" + ("" if one.group == "all" else f", {one.group}")
+        text = f"{100 * one.median:.1f} / {100 * one.p95:.1f}" + ("†" if name in missed else "")
+        cells.setdefault((one.kind, one.group), {})[one.backend] = f"{text} ({one.count})"
+    order = sorted(cells, key=lambda key: (KINDS.index(key[0]), ORDER.index(key[1])))
     return [
-        [one.kind, one.backend, one.group, str(one.count), percent(one.median), percent(one.p95)]
-        for one in errors
-        if one.kind != "step"
+        [kind, GROUPS.get(group, ""), *(cells[kind, group].get(name, "-") for name in BACKENDS)]
+        for kind, group in order
     ]
 
 

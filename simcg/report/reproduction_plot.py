@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from simcg.report.plots import BLUE, GREY, ORANGE
 from simcg.reproduce.outcome import PREDICTED_MEDIAN_LIMIT, PREDICTED_WORST_LIMIT, Outcome
 
-HEIGHT = 0.145
+HEIGHT = 0.135
 """Inches a value."""
 
 
