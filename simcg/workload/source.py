@@ -19,11 +19,12 @@ def source_name(path: str | Path) -> str:
     return "standard input" if str(path) == STANDARD_INPUT else str(path)
 
 
-def read_utf8(path: str | Path) -> bytes:
+def read_utf8(path: str | Path, expected: str = "a header or JSON lines, then data") -> bytes:
     """The bytes of a UTF-8 file or of standard input (``-``), unpacked if it is gzip.
 
     gzip is recognised by its first bytes. A byte-order mark is dropped, and so is white space
-    at the end. Raises InputError for what cannot be read, is cut short, is not UTF-8 or is empty.
+    at the end. ``expected``: what an empty file should have held. Raises InputError for what
+    cannot be read, is cut short, is not UTF-8 or is empty.
     """
     name = source_name(path)
     data = unpack(name, _read_bytes(path))
@@ -35,7 +36,7 @@ def read_utf8(path: str | Path) -> bytes:
         raise InputError(name, f"line {line}", bad, "UTF-8 text (or gzip of it)") from error
     data = data.removeprefix(codecs.BOM_UTF8).rstrip(b" \t\r\n")
     if not data:
-        raise InputError(name, "", Finding("an empty file"), "a header or JSON lines, then data")
+        raise InputError(name, "", Finding("an empty file"), expected)
     return data
 
 
