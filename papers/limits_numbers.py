@@ -58,8 +58,8 @@ def policy() -> dict[str, str]:
         "rows": str(len(rows)),
         "mean_better": str(sum(row[2] > 0 for row in rows)),
         "mean_worse": str(sum(row[3] < 0 for row in rows)),
-        "mean_best": f"{max(row[1] for row in rows if row[2] > 0):.1f} %",
-        "mean_worst": f"{-min(row[1] for row in rows if row[3] < 0):.1f} %",
+        "mean_best": f"{max(row[1] for row in rows if row[2] > 0):.1f}\u00a0%",
+        "mean_worst": f"{-min(row[1] for row in rows if row[3] < 0):.1f}\u00a0%",
     }
 
 
