@@ -56,6 +56,17 @@ def test_too_many_runs_are_taken_for_all_bytes() -> None:
     assert (int(runs.starts[0]), int(runs.ends[0])) == (16, 16 + (rows - 1) * 8 + 4)
 
 
+def test_a_tensor_without_gaps_is_one_exact_run_however_large() -> None:
+    """In any order of its dimensions."""
+    rows, columns, item = 1 << 19, 300, 4
+    shape, strides = (columns, rows), (item, columns * item)
+    for order in ((0, 1), (1, 0)):
+        sizes = tuple(shape[i] for i in order), tuple(strides[i] for i in order)
+        runs = runs_of(Region(0, 0, rows * columns * item, *sizes), 512)
+        assert (len(runs), runs.exact) == (1, True)
+        assert (int(runs.starts[0]), int(runs.ends[0])) == (512, 512 + rows * columns * item)
+
+
 apart = st.lists(st.integers(0, 60), min_size=2, max_size=8, unique=True).map(
     lambda found: sorted(found)[: len(found) // 2 * 2]
 )

@@ -124,6 +124,7 @@ def test_a_program_that_does_not_look_back_needs_no_cached_lengths() -> None:
         (1,), (2,), (3,), (1, 1), (1, 2), (2, 1),
     }  # fmt: skip
     assert all(r.context == 0 for s in steps_of for r in s.requests)
+    assert all([r.row for r in s.requests] == [*range(len(s.requests))] for s in steps_of)
 
 
 def test_a_program_with_a_host_scalar_is_stepped_with_both_values() -> None:

@@ -64,6 +64,19 @@ def test_the_deep_stages_go_as_far_as_their_words_say() -> None:
     """And every one leaves something of the default scope behind: all of it is there, too."""
     assert DEEP[: len(DEFAULT)] == DEFAULT
     assert {stage.name: scope_words(stage) for stage in DEEP[len(DEFAULT) :]} == WIDER
+    assert all(stage.every == 1 for stage in DEEP)
+
+
+def test_the_longest_sequence_of_a_stage() -> None:
+    """Longer than a step where steps are checked alone, so that a step may follow others."""
+    steps, others = [4, 4, 5, 4, 4, 4, 5, 5], [3, 2, 3, 2, 3, 3, 3, 2]
+    assert [s.scope.length for s in DEEP if s.checks == "steps"] == steps
+    assert [s.scope.length for s in DEEP if s.checks != "steps"] == others
+    assert {s.name for s in DEEP if s.scope.ends} == {
+        "memory handed on", "three buckets, guards", "two ranks", "all operators, three",
+        "memory handed on, four", "caches, five", "five tokens, three sequences",
+        "two ranks, three",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("stage", DEEP, ids=lambda stage: stage.name)

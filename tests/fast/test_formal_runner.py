@@ -1,0 +1,51 @@
+"""A runner plans an eager run once, and again when memory has changed hands or inputs move."""
+
+from __future__ import annotations
+
+from simcg.backend import BREAKABLE
+from simcg.formal.program import Op, Program
+from simcg.formal.rules import Rules
+from simcg.formal.runner import Runner
+from simcg.formal.setting import Room, Setting
+from simcg.formal.step import Request, Step
+from simcg.formal.terms import Terms
+from simcg.ladder import Ladder
+
+PROGRAM = Program((Op("gemm", (0,)), Op("gemm", (1,), breaks=True), Op("add", (1, 2))))
+
+
+def uncaptured(rules: Rules | None = None) -> Runner:
+    """A runner without captures: every step runs eager."""
+    setting = Setting(PROGRAM, BREAKABLE, Ladder.of((3,)), (0,), Room(3, 2, 2, 4))
+    return setting.runner(Terms(), rules or Rules())
+
+
+def take(runner: Runner, tokens: int) -> None:
+    runner.step(Step((Request(0, 0, 0, tokens),)))
+    runner.finish()
+
+
+def test_an_eager_run_of_a_shape_is_planned_once() -> None:
+    runner = uncaptured()
+    take(runner, 2)
+    (plan,) = runner.plans.values()
+    take(runner, 2)
+    take(runner, 3)
+    assert len(runner.plans) == 2
+    assert any(known is plan for known in runner.plans.values())
+
+
+def test_it_is_planned_anew_when_somebody_holds_the_memory_it_had() -> None:
+    runner = uncaptured()
+    take(runner, 2)
+    (plan,) = runner.plans.values()
+    outside = runner.machine.outside
+    address = outside.allocate(1)
+    take(runner, 2)
+    (other,) = runner.plans.values()
+    assert other is not plan
+    assert address not in {launch.out for launch in other.early}
+    outside.free(address)
+    take(runner, 2)
+    (again,) = runner.plans.values()
+    assert again == plan
