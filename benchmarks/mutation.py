@@ -37,7 +37,7 @@ TESTS = ("ladder", "formal_*", "lemmas*", "verify_*", "recording*", "audit*")
 KINDS = ("tests/fast/test_formal_values.py", "tests/fast/test_formal_scopes.py")
 TIMED = ("tests/fast/test_lemmas.py", "    assert proof.ms < 1000\n")  # not on a busy machine
 WORKERS = 2
-BUDGET_S = 60
+BUDGET_S = 20
 
 
 @dataclass(frozen=True)
