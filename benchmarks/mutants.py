@@ -13,7 +13,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 MUTATED = ("simcg/ladder.py", "simcg/formal/**/*.py")
-LEFT_OUT = "simcg/formal/mutants/"  # wrong on purpose
+WRONG = ("simcg/formal/mutants/",)
+"""Wrong on purpose: there the tests are that they are wrong."""
+TEXT = ("simcg/formal/words.py", "simcg/formal/places.py", "simcg/formal/film.py")
+"""What makes words and pictures for a reader, and decides nothing."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ def mutants(root: Path, seed: int) -> Iterator[Mutant]:
     files = sorted({file for pattern in MUTATED for file in root.glob(pattern)})
     texts = {str(file.relative_to(root)): file.read_text("utf-8") for file in files}
     for module, text in texts.items():
-        if module.startswith(LEFT_OUT):
+        if module.startswith(WRONG + TEXT):
             continue
         nodes = list(ast_nodes(get_ast(text)))
         for name, operator in operators.items():
