@@ -27,6 +27,8 @@ ELSEWHERE = {
     "simcg calibrate": "needs a GPU: tests/gpu/test_calibrate.py",
     "simcg measure --hardware": "needs a GPU: tests/gpu/test_measure.py",
     "simcg verify   ": "tests/slow/test_formal_deep.py",
+    "pip install": "scripts/test, which installs the extras",
+    "python -m papers.build": "tests/slow/test_papers.py",
 }
 """Where commands are tested that are not run here, by their beginnings."""
 
