@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -9,6 +10,7 @@ from rich.table import Table
 
 from simcg.formal.ladder_check.check import LadderReport, named
 from simcg.formal.ladder_check.ranges import Range
+from simcg.formal.words import counted
 from simcg.report.tables import Row, plain_table
 from simcg.report.units import count, percent
 
@@ -45,7 +47,7 @@ def _told(report: LadderReport, r: Range) -> str:
     why = {
         "above the ceiling": f"above the top size {count(report.question.ladder.ceiling)}",
         "too many requests": "no bucket has the rows and the slots",
-        "guard": f"the bucket is above {ratio} n",
+        "guard": f"the bucket is above {ratio} n{', and smaller batches replay' * r.hole}",
         "range": "asked for by eager_ranges",
         "no graphs": "no graphs",
     }
@@ -59,10 +61,11 @@ def _span(first: int, last: int) -> str:
 def heading(report: LadderReport) -> str:
     """What was asked."""
     q = report.question
-    guard = "no guard" if q.rule.max_ratio is None else f"eager above {q.rule.max_ratio} n"
+    ratio = q.rule.max_ratio
+    guard = "no guard" if ratio is None else f"eager where the bucket is above {ratio} n"
     return (
-        f"{len(q.ladder)} buckets, {guard}; batches of 1..{count(q.max_tokens)} tokens and "
-        f"1..{count(q.max_requests)} requests"
+        f"{counted(len(q.ladder), 'bucket')}, {guard}; batches of "
+        f"{_spanned(1, q.max_tokens, 'token')} and {_spanned(1, q.max_requests, 'request')}"
     )
 
 
@@ -86,22 +89,29 @@ def verdict(report: LadderReport) -> str:
     if not report.certain:
         return "not decided: the table above is not proved"
     if report.holes:
-        sizes = _sizes(report.holes)
-        noun = "hole" if len(report.holes) == 1 else "holes"
-        return f"{len(report.holes)} {noun}: batches of {sizes} tokens run eager, unasked"
+        holes = counted(len(report.holes), "hole")
+        return f"{holes}: batches of {_batches(report, report.holes)} run eager, unasked"
     asked = [r for r in report.ranges if r.bucket is None]
     if asked:
-        return (
-            f"no holes: every batch replays but those that the rule refuses, {_sizes(asked)} tokens"
-        )
+        refused = _batches(report, asked)
+        return f"no holes: every batch replays but those that the rule refuses, {refused}"
     return "no holes: every batch replays"
 
 
-def _sizes(found: list[Range] | tuple[Range, ...]) -> str:
-    """Spans of n, the first few."""
-    spans = list(dict.fromkeys(_span(r.first_n, r.last_n) for r in found))
-    more = f" and {len(spans) - 4} more ranges" if len(spans) > 4 else ""
-    return ", ".join(spans[:4]) + more
+def _batches(report: LadderReport, found: Sequence[Range]) -> str:
+    """The first few ranges: their tokens, and where slots count their requests."""
+    if report.question.slotted:
+        spans = [f"{_spanned(r.first_n, r.last_n, 'token')} with "
+                 f"{_spanned(r.first_m, r.last_m, 'request')}" for r in found[:4]]  # fmt: skip
+    else:
+        spans = [_span(r.first_n, r.last_n) for r in found[:4]]
+        spans[-1] = _spanned(found[:4][-1].first_n, found[:4][-1].last_n, "token")
+    more = f" and {counted(len(found) - 4, 'more range')}" if len(found) > 4 else ""
+    return ", ".join(spans) + more
+
+
+def _spanned(first: int, last: int, noun: str) -> str:
+    return f"{_span(first, last)} {noun}" + "s" * (last != 1)
 
 
 def report_json(report: LadderReport) -> dict[str, Any]:

@@ -24,6 +24,15 @@ if TYPE_CHECKING:
 Proved = Sequence[tuple["Lemma", "Proof"]]
 Row = tuple[str, ...]
 NOTATION = "#k: operator k of the program; s0[1]: the token of sequence 0 at position 1"
+INVARIANT_COLUMNS = (
+    "seen: how often its premise occurred; mutants: how many of the wrong systems below it caught"
+)
+LEMMA_COLUMNS = (
+    "always: proved of all values, and its premises can be met; sometimes: refuted by an example"
+)
+MUTANT_COLUMNS = (
+    "a mutant is a wrong system; after checks: the first check of its scope that failed it, from 1"
+)
 DONE = ("steps", "trace steps", "lockstep steps")
 
 

@@ -12,14 +12,23 @@ import pytest
 from click.testing import CliRunner
 
 from simcg.cli import verify as cli
+from simcg.errors import InputError
 from simcg.formal import scopes
 from simcg.formal.invariants import INVARIANTS
 from simcg.formal.mutants import MUTANTS
 from simcg.formal.mutants.hunt import Hunt
+from simcg.formal.mutants.named import mutant_named
 from simcg.formal.scopes import DEFAULT
 from simcg.formal.verification import StageResult
 from simcg.formal.violation import Violation
-from simcg.report.verify import Verified, scope_words
+from simcg.report.verify import (
+    INVARIANT_COLUMNS,
+    LEMMA_COLUMNS,
+    MUTANT_COLUMNS,
+    Verified,
+    scope_words,
+)
+from tests.studies import run_cli
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -65,16 +74,55 @@ def test_a_mutant_as_json_names_its_invariants() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--mutant", "no such"], "--mutant: no such"),
+        (["--mutant", "no such"], "--mutant: got 'no such'"),
+        (["--mutant", ""], "--mutant: got ''"),
+        (["--ladder", ""], "--ladder: got '', expected a file's path"),
+        (["--recording", ""], "--recording: got '', expected a file's path"),
         (["--deep", "--ladder", "x.json"], "--ladder and --deep: one at a time"),
         (["--jobs", "0"], "0 is not in the range"),
+        (["--jobs", "2", "--mutant", "smaller bucket"], "--jobs and --mutant"),
     ],
 )
 def test_bad_options_are_one_line(arguments: list[str], words: str) -> None:
     done = simcg("verify", *arguments)
     assert done.returncode == 2
-    assert words.replace(": no such", "") in done.stderr
+    assert words in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_name_that_is_nearly_a_mutant_s_is_told_it(name: str) -> None:
+    """In other case, or with a letter left out; the line stays short."""
+    for wrong in (name.upper(), name[:-1], f"{name}s"):
+        with pytest.raises(InputError) as error:
+            mutant_named(wrong)
+        assert f"did you mean {name!r}?" in str(error.value)
+        assert "--mutant list" in str(error.value)
+        assert len(str(error.value)) < 300
+    assert mutant_named(name) is MUTANTS[name]
+
+
+def test_the_list_names_every_mutant_on_a_line_of_its_own() -> None:
+    """And no mutant has the list's name."""
+    assert "list" not in MUTANTS
+    text, shown = (
+        run_cli("verify", "--mutant", "list"),
+        run_cli("verify", "--mutant", "list", "--json"),
+    )
+    assert (text.code, shown.code) == (0, 0)
+    assert text.out.splitlines() == [f"{m.name}: {m.stands_for}" for m in MUTANTS.values()]
+    assert [one["name"] for one in json.loads(shown.out)] == list(MUTANTS)
+
+
+def test_several_mutants_are_all_told() -> None:
+    names = ["smaller bucket", "guard forgotten"]
+    asked = [word for name in names for word in ("--mutant", name)]
+    text, shown = run_cli("verify", *asked), run_cli("verify", *asked, "--json")
+    assert (text.code, shown.code) == (0, 0)
+    assert [one["name"] for one in json.loads(shown.out)] == names
+    assert all(f"\n{name}: " in "\n" + text.out for name in names)
+    refused = run_cli("verify", *asked, "--mutant", "none of them")
+    assert (refused.code, refused.out) == (2, "")
 
 
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,6 +141,8 @@ def test_a_premise_that_never_occurred_is_a_failure(monkeypatch: pytest.MonkeyPa
     assert done.return_value == 1
     assert "I19 collective lockstep: its premise never occurred" in done.output
     assert "smaller bucket" in done.output
+    for columns in (INVARIANT_COLUMNS, LEMMA_COLUMNS, MUTANT_COLUMNS):
+        assert columns in done.output
     assert max(len(line.rstrip()) for line in done.output.splitlines()) <= 100
 
 

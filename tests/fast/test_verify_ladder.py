@@ -195,6 +195,7 @@ NOTES: list[tuple[dict[str, Any], str]] = [
     ({"sizes": [8, 12, 20], "align": 8}, "no multiple of 8 rows: 12, 20"),
     ({"sizes": [3, 4, 8], "query_len": 3},
      "no multiple of the query length 3, so a decode batch leaves the last rows empty: 4, 8"),
+    ({"sizes": [2, 3, 6], "query_len": 3}, "below the query length 3, so no decode batch fits: 2"),
     ({"buckets": [[4, 8], [8, 8]]},
      "more request slots than tokens, of which a request has one: (4, 8)"),
 ]  # fmt: skip
@@ -204,9 +205,96 @@ NOTES: list[tuple[dict[str, Any], str]] = [
 def test_what_else_a_user_should_know_is_a_note_and_no_failure(
     document: dict[str, Any], note: str
 ) -> None:
-    ran = run_cli("verify", "--ladder", "-", "--json", stdin=json.dumps(document).encode())
+    top = max(document.get("sizes") or [tokens for tokens, _ in document["buckets"]])
+    asked = {"max_tokens": top, "max_requests": 8} | document
+    ran = run_cli("verify", "--ladder", "-", "--json", stdin=json.dumps(asked).encode())
     assert ran.code == 0
     assert json.loads(ran.out)["notes"] == [note]
+
+
+def ladder_json(document: dict[str, Any], code: int) -> dict[str, Any]:
+    ran = run_cli("verify", "--ladder", "-", "--json", stdin=json.dumps(document).encode())
+    assert ran.code == code, ran.err
+    said: dict[str, Any] = json.loads(ran.out)
+    return said
+
+
+@given(st.permutations([[1, 2], [5, 5], [9, 12]]))
+def test_the_order_of_eager_ranges_says_nothing(ranges: list[list[int]]) -> None:
+    document = {"sizes": [4, 16], "rule": {"eager_ranges": ranges}}
+    asked = [r["tokens"] for r in ladder_json(document, 0)["ranges"] if r["reason"] == "range"]
+    assert asked == [[1, 2], [5, 5], [9, 12]]
+
+
+@pytest.mark.parametrize(("limit", "top"), [("max_tokens", 16), ("max_requests", 4)])
+def test_a_limit_that_is_not_given_is_said_to_be_the_ladder_s_own(limit: str, top: int) -> None:
+    """For nothing above it was looked at."""
+    full = {"buckets": [[8, 2], [16, 4]], "max_tokens": 16, "max_requests": 4}
+    without = {name: value for name, value in full.items() if name != limit}
+    said = f"{limit} is not given, and taken to be {top}: what lies above is not looked at"
+    one, other = ladder_json(full, 0), ladder_json(without, 0)
+    assert other["notes"] == [*one["notes"], said]
+    assert other["ranges"] == one["ranges"]
+
+
+def test_a_ladder_below_the_query_length_leaves_every_decode_batch_eager() -> None:
+    """The least that a user asks for is a decode step of one request."""
+    said = ladder_json({"sizes": [8, 16], "query_len": 32}, 1)
+    assert said["verdict"] == "1 hole: batches of 17..32 tokens run eager, unasked"
+    assert "below the query length 32, so no decode batch fits: 8, 16" in said["notes"]
+
+
+def test_holes_of_a_ladder_with_slots_are_told_with_their_requests() -> None:
+    """Not all batches of so many tokens run eager: those of few requests replay."""
+    document = {"buckets": [[8, 1], [8, 4], [16, 2]], "max_tokens": 16, "max_requests": 8}
+    said = ladder_json(document, 1)
+    assert said["verdict"] == (
+        "2 holes: batches of 1..8 tokens with 5..8 requests, 9..16 tokens with 3..8 requests "
+        "run eager, unasked"
+    )
+
+
+GUARD_NOTE = "what the guard refuses is a hole where smaller batches replay, else as asked for"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "code", "noted"),
+    [([64, 128, 1024], 1, True), ([64, 128], 0, True), ([1, 2], 0, False)],
+)
+def test_why_a_guard_s_refusal_is_a_hole_is_said_where_it_refuses(
+    sizes: list[int], code: int, noted: bool
+) -> None:
+    rule = {"max_ratio": 2}
+    document = {"sizes": sizes, "rule": rule, "max_tokens": sizes[-1]}
+    assert (GUARD_NOTE in ladder_json(document, code)["notes"]) == noted
+    text = run_cli("verify", "--ladder", "-", stdin=json.dumps(document).encode()).out
+    assert ("and smaller batches replay" in text) == bool(code)
+
+
+def test_several_ladders_are_all_checked_and_the_worst_decides(tmp_path: Path) -> None:
+    """In any order; with a bad file among them nothing is said of the others."""
+    good, bad, broken = (tmp_path / name for name in ("good.json", "bad.json", "broken.json"))
+    good.write_text('{"sizes": [8], "max_tokens": 8}')
+    bad.write_text('{"sizes": [8], "max_tokens": 9}')
+    broken.write_text('{"sizes": [')
+    for order in ([good, bad], [bad, good]):
+        asked = [word for file in order for word in ("--ladder", str(file))]
+        ran = run_cli("verify", *asked)
+        assert ran.code == 1
+        assert [ran.out.count(f"{file}: ") for file in order] == [1, 1]
+        shown = json.loads(run_cli("verify", *asked, "--json").out)
+        assert [one["covered"] for one in shown] == [file is good for file in order]
+        ran = run_cli("verify", *asked, "--ladder", str(broken))
+        assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
+    assert run_cli("verify", "--ladder", str(good), "--ladder", str(good)).code == 0
+
+
+def test_one_is_singular_in_what_is_said_of_a_ladder() -> None:
+    ran = run_cli("verify", "--ladder", "-", stdin=b'{"sizes": [1], "max_tokens": 2}')
+    assert "standard input: 1 bucket, no guard; batches of 1..2 tokens and 1..2 requests" in ran.out
+    assert ran.out.splitlines()[-1] == "1 hole: batches of 2 tokens run eager, unasked"
+    ran = run_cli("verify", "--ladder", "-", stdin=b'{"sizes": [1]}')
+    assert "batches of 1 token and 1 request" in ran.out
 
 
 def test_the_table_tells_holes_first_within_100_columns(tmp_path: Path) -> None:
@@ -239,7 +327,7 @@ def test_json_says_what_the_table_says(tmp_path: Path) -> None:
 
 
 REFUSED: list[tuple[str, str]] = [
-    ("", "an empty file"),
+    ("", 'an empty file, expected a ladder such as {"sizes": [8, 16]}'),
     ("{", "truncated"),
     ("[1, 2]", "Expected `object`"),
     ("{}", "give either sizes or buckets"),
@@ -253,7 +341,18 @@ REFUSED: list[tuple[str, str]] = [
     ('{"sizes": [8], "rule": {"max_ratio": "1/0"}}', "a ratio >= 1"),
     ('{"sizes": [8], "rule": {"max_ratio": 1e400}}', "out of range"),
     ('{"sizes": [8], "rule": {"eager_ranges": [[5, 4]]}}', "eager_ranges"),
-    ('{"sizes": [8], "rule": {"eager_ranges": [[1, 4], [4, 5]]}}', "ascending ranges"),
+    (
+        '{"sizes": [8], "rule": {"eager_ranges": [[5, 3]]}}',
+        "standard input, rule, eager_ranges: got [5, 3], expected [low, high] with low <= high",
+    ),
+    (
+        '{"sizes": [8], "rule": {"eager_ranges": [[4, 5], [1, 4]]}}',
+        "standard input, rule, eager_ranges: got [1, 4] and [4, 5], expected ranges that have no",
+    ),
+    ('{"sizes": [8], "query_len": 9, "max_tokens": 8}', "standard input, query_len: got 9"),
+    ('{"sizes": [8], "sizes": [9]}', "standard input, sizes: got two values"),
+    ('{"sizes": [8], "rule": {"max_ratio": 2, "max_ratio": 3}}', "max_ratio: got two values"),
+    ('{"buckets": [[8, 1]], "max_tokens": 4, "max_tokens": 8}', "max_tokens: got two values"),
     ('{"sizes": [8], "max_tokens": 0}', ">= 1"),
     (json.dumps({"buckets": [[i, i] for i in range(1, 100)]}), "different slot counts"),
 ]

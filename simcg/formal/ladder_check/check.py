@@ -63,7 +63,10 @@ def _notes(question: LadderQuestion, found: tuple[Range, ...]) -> Iterator[str]:
     unaligned = [b for b in buckets if b.num_tokens % question.align]
     if unaligned:
         yield f"no multiple of {question.align} rows: {listed(unaligned)}"
-    truncated = [b for b in buckets if b.num_tokens % q]
+    short = [b for b in buckets if b.num_tokens < q]
+    if short:
+        yield f"below the query length {q}, so no decode batch fits: {listed(short)}"
+    truncated = [b for b in buckets if b.num_tokens > q and b.num_tokens % q]
     if truncated:
         yield (
             f"no multiple of the query length {q}, so a decode batch leaves the last rows empty: "
@@ -72,6 +75,13 @@ def _notes(question: LadderQuestion, found: tuple[Range, ...]) -> Iterator[str]:
     idle = [b for b in buckets if b.slots is not None and b.slots > b.num_tokens]
     if idle:
         yield f"more request slots than tokens, of which a request has one: {listed(idle)}"
+    if any(r.reason == "guard" for r in found):
+        yield "what the guard refuses is a hole where smaller batches replay, else as asked for"
+    yield from (
+        f"{name} is not given, and taken to be {getattr(question, name):,}: what lies above is "
+        "not looked at"
+        for name in question.assumed
+    )
 
 
 def listed(buckets: Iterable[Bucket]) -> str:

@@ -21,7 +21,8 @@ class LadderQuestion:
 
     A request has a token at least, so m <= n. ``align``: what sizes should be multiples of.
     ``query_len``: tokens that a request adds in a decode step (draft tokens + 1).
-    ``repeated``: buckets that were given more than once.
+    ``repeated``: buckets that were given more than once. ``assumed``: the limits that were not
+    given, so that the ladder's own are taken.
     """
 
     ladder: Ladder
@@ -31,12 +32,15 @@ class LadderQuestion:
     align: int = 1
     query_len: int = 1
     repeated: tuple[Bucket, ...] = ()
+    assumed: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("max_tokens", "max_requests", "align", "query_len"):
             value = getattr(self, name)
             good = 1 <= value <= MOST_TOKENS
             require(good, "ladder", name, value, f"an integer from 1 to {MOST_TOKENS}")
+        expected = f"at most max_tokens, {self.max_tokens}: a request of a decode step has so many"
+        require(self.query_len <= self.max_tokens, "ladder", "query_len", self.query_len, expected)
         count = len(self.ladder)
         require(1 <= count <= MOST_BUCKETS, "ladder", "buckets", count, f"1 to {MOST_BUCKETS}")
         counts = len({bucket.slots for bucket in self.ladder.buckets})
