@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -44,13 +44,14 @@ Row = dict[str, Any]
 def formal_numbers() -> dict[str, object]:
     """Everything that the section prints; ``deep`` is None where no such run is committed."""
     run, deep = _run("verify.json"), RUNS / "verify-deep.json"
+    known = {stage["name"] for stage in run["stages"]}
     return {
         "kinds": str(len(KINDS)),
         "reference_lines": str(_lines(Path(reference.__file__))),
         "invariants": _invariants(run),
         "recorded": str(len(CHECKED)),
         "explored": _explored(run["stages"]),
-        "deep": _explored(_run(deep.name)["stages"]) if deep.is_file() else None,
+        "deep": _explored(_run(deep.name)["stages"], known) if deep.is_file() else None,
         "lemmas": _lemmas(run["lemmas"]),
         "matrix": _matrix(run["mutants"]),
         "mutants": _mutants(run["mutants"]),
@@ -90,7 +91,8 @@ def _done(counts: Row) -> int:
     return sum(counts.get(name, 0) for name in DONE)
 
 
-def _explored(stages: list[Row]) -> Row:
+def _explored(stages: list[Row], known: Collection[str] = ()) -> Row:
+    """Totals of all stages, and rows of those that are not ``known`` from another table."""
     whole: Counter[str] = Counter()
     for stage in stages:
         whole.update(stage["counts"])
@@ -101,6 +103,7 @@ def _explored(stages: list[Row]) -> Row:
              "steps": count(_done(s["counts"])) if _done(s["counts"]) else "",
              "cpu": f"{s['cpu_ns'] / 1e9:.0f}"}
             for s in stages
+            if s["name"] not in known
         ],
         "programs": count(whole["programs"]),
         "steps": count(_done(whole)),

@@ -25,7 +25,7 @@ from simcg.formal.invariants import INVARIANTS
 from simcg.formal.lemmas import LEMMAS
 from simcg.formal.mutants import MUTANTS
 from simcg.formal.mutants.hunt import hunt
-from simcg.formal.scopes import DEFAULT
+from simcg.formal.scopes import DEEP, DEFAULT
 from simcg.formal.stage import explore
 from simcg.reproduce.calibration import is_calibration
 from simcg.reproduce.silicon import claimed_points, estimates, silicon_points
@@ -234,6 +234,18 @@ def test_the_committed_run_of_the_checker_is_of_this_checker() -> None:
     assert [found["name"] for found in run()["mutants"]] == list(MUTANTS)
     assert [found["name"] for found in run()["stages"]] == [stage.name for stage in DEFAULT]
     assert all(lemma["holds"] for lemma in run()["lemmas"])
+
+
+def test_a_committed_deep_run_has_the_deep_stages() -> None:
+    """Those that the default run has too have its counts."""
+    path = RUNS / "verify-deep.json"
+    if not path.is_file():
+        pytest.skip("no deep run is committed: simcg verify --deep --json")
+    deep = json.loads(path.read_text(encoding="utf-8"))
+    assert deep["holds"]
+    assert [found["name"] for found in deep["stages"]] == [stage.name for stage in DEEP]
+    counts = {found["name"]: found["counts"] for found in deep["stages"]}
+    assert all(counts[found["name"]] == found["counts"] for found in run()["stages"])
 
 
 def test_a_stage_explored_again_gives_the_counts_of_the_committed_run() -> None:
