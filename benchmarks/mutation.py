@@ -23,6 +23,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.util import cache_from_source
 from itertools import islice
 from pathlib import Path
 from queue import SimpleQueue
@@ -38,6 +39,7 @@ KINDS = ("tests/fast/test_formal_values.py", "tests/fast/test_formal_scopes.py")
 TIMED = ("tests/fast/test_lemmas.py", "    assert proof.ms < 1000\n")  # not on a busy machine
 WORKERS = 2
 BUDGET_S = 20
+FIRST = 8  # most mutants die here, before all files of tests have been read
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Covered:
     tests: Mapping[str, Mapping[int, frozenset[str]]]
 
     def order(self, root: Path, mutant: Mutant, kills: Counter[str]) -> list[list[str]]:
-        """The tests that run its statement: those without torch, then the others.
+        """The tests that run its statement: the first of them, the rest, and those with torch.
 
         What killed most mutants so far comes first, then what is short. A statement that runs at
         import alone is for all tests of its module, and for those of what values there are.
@@ -65,7 +67,8 @@ class Covered:
             spent += self.seconds[test]
             if spent < BUDGET_S:
                 groups[heavy[test]].append(test)
-        return list(groups.values())
+        light = groups[False]
+        return [group for group in (light[:FIRST], light[FIRST:], groups[True]) if group]
 
 
 def first_failure(root: Path, tests: list[str], *before: str, wall_s: float = 3600) -> str:
@@ -118,16 +121,16 @@ def outcome(root: Path, mutant: Mutant, groups: list[list[str]], covered: Covere
     """What kills the mutant; empty if nothing does."""
     file = root / mutant.module
     text, killer = file.read_text("utf-8"), ""
+    compiled = Path(cache_from_source(str(file)))  # it knows a text by its second and its size
     try:
         file.write_text(mutant.text, "utf-8")
+        compiled.unlink(missing_ok=True)
         for group in groups:
-            # what is compiled knows a text by its second and its size
-            shutil.rmtree(file.parent / "__pycache__", ignore_errors=True)
             wall_s = 120 + 4 * LIMIT * sum(covered.seconds[test] for test in group)
             killer = killer or first_failure(root, group, wall_s=wall_s)
     finally:
         file.write_text(text, "utf-8")
-        shutil.rmtree(file.parent / "__pycache__", ignore_errors=True)
+        compiled.unlink(missing_ok=True)
     return killer
 
 
