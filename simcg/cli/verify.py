@@ -57,6 +57,8 @@ def command(  # noqa: PLR0917 - one a flag
     must be given. Without max_tokens nothing above the top size is looked at:
       {"sizes": [1, 2, 4, 8, 16], "rule": {"max_ratio": 2, "eager_ranges": [[1, 1]]},
        "max_tokens": 17, "max_requests": 8, "align": 8, "query_len": 1}
+    or the flags of an engine, pasted as they are:
+      --cuda-graph-bs-prefill 16 32 64 --chunked-prefill-size 64
 
     \b
     Example:

@@ -12,6 +12,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from simcg.engines.pasted import ladder_of_flags
 from simcg.errors import Finding, InputError, SimcgError, require
 from simcg.formal.ladder_check.question import (
     MOST_BUCKETS,
@@ -53,7 +54,8 @@ def read_question(path: str) -> LadderQuestion:
 
     ``{"sizes": [T, ...]}`` or ``{"buckets": [[T, S], ...]}``, and as the user likes ``rule``
     (``max_ratio``, ``eager_ranges``), ``max_tokens`` (the ceiling by default), ``max_requests``
-    (all slots), ``align`` and ``query_len``. Raises ``SimcgError`` naming the file and the field.
+    (all slots), ``align`` and ``query_len``; or an engine's flags, pasted. Raises ``SimcgError``
+    naming the file and the field.
     """
     name = source_name(path)
     file = _decoded(read_utf8(path, SUCH), name)
@@ -84,12 +86,17 @@ def _question(file: _File, rule: AdmissionRule) -> LadderQuestion:
 
 
 def _decoded(data: bytes, name: str) -> _File:
+    pasted = ladder_of_flags(data.decode(), name)
     try:
-        file = msgspec.json.decode(data, type=_File)
+        if pasted is None:
+            file = msgspec.json.decode(data, type=_File)
+        else:
+            file = msgspec.convert(pasted, type=_File)
     except (msgspec.DecodeError, RecursionError) as error:
         text = "".join(c if c.isprintable() else " " for c in str(error))
         raise SimcgError(f"{name}: {text}, expected {SUCH}") from None
-    json.loads(data, object_pairs_hook=partial(_each_once, name))
+    if data.lstrip().startswith(b"{"):
+        json.loads(data, object_pairs_hook=partial(_each_once, name))
     return file
 
 
