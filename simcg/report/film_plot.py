@@ -25,9 +25,10 @@ PLAIN: dict[Part, str] = {
     "old cache": "old",
     "old state": "old",
     "fresh state": "fresh",
-    "weight": "the tensor",
 }
 WIDTH = 110
+COLUMNS_INCHES, LETTER_INCHES, FONT = 7.4, 0.0625, 8
+"""All cells are that wide; so is a letter of the usual size."""
 
 
 def film_figure(wrong: Film, right: Film, regions: Sequence[str]) -> Figure:
@@ -72,35 +73,43 @@ def _panel(axes: Axes, film: Film, right: Film, cells: dict[int, str]) -> None:
         for column, address in enumerate(cells):
             text = short(film.machine.terms, frame.memory.value[address])
             colour = _colour(address, frame, before, text)
-            if text and _differs(film, right, row, address):
-                colour = WRONG
+            if _differs(film, right, row, address):
+                text, colour = text or "(not written)", WRONG
             box = Rectangle((column, row), 1, 1, facecolor=colour, edgecolor="white", lw=1.5)
             axes.add_patch(box)
             ink = "white" if colour == WRONG else "black"
             axes.text(
-                column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=8, color=ink
-            )
+                column + 0.5, row + 0.5, text, ha="center", va="center", color=ink,
+                fontsize=_font(text, len(cells)),
+            )  # fmt: skip
     axes.set(xlim=(0, len(cells)), ylim=(len(film.frames), 0))
-    axes.set_xticks(
-        [column + 0.5 for column in range(len(cells))], list(cells.values()), fontsize=8
-    )
+    middles = [column + 0.5 for column in range(len(cells))]
+    axes.set_xticks(middles, list(cells.values()), fontsize=FONT)
     axes.set_yticks([row + 0.5 for row in range(len(film.frames))], [f.what for f in film.frames])
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
 
 
-def _differs(film: Film, right: Film, row: int, address: int) -> bool:
-    """Whether the correct system holds something else there at that moment.
+def _font(text: str, columns: int) -> float:
+    """The largest size, up to the usual one, at which the text fits one of so many columns."""
+    return FONT * min(1.0, COLUMNS_INCHES / columns / (LETTER_INCHES * max(1, len(text))))
 
-    Where a film ends within a kernel, what that kernel should have written is not missed.
+
+def _differs(film: Film, right: Film, row: int, address: int) -> bool:
+    """Whether the cell should hold something else at that moment.
+
+    Of an empty cell that is said if it is the host's: a kernel may have written its result
+    elsewhere. Where a film ends within a kernel, what that kernel should have written is not
+    missed.
     """
-    frame = film.frames[row]
-    if row == len(film.frames) - 1 < len(right.frames) - 1 and address not in frame.touched:
+    frame, hosts = film.frames[row], address < film.machine.at.out
+    halted = row == len(film.frames) - 1 < len(right.frames) - 1
+    if halted and not hosts and address not in frame.touched:
         return False
-    texts = [
+    found, expected = (
         short(one.machine.terms, one.frames[row].memory.value[address]) for one in (film, right)
-    ]
-    return texts[0] != texts[1]
+    )
+    return found != expected and (hosts or bool(found))
 
 
 def _colour(address: int, frame: Frame, before: Frame, text: str) -> str:
@@ -123,8 +132,8 @@ def short(terms: Terms, value: int, depth: int = 1) -> str:
         return PLAIN[name]
     if name == "token":
         return "s{}[{}]".format(*rest)
-    operator = f"{name}#{int(rest[0]) + 1}"
-    if not depth:
+    operator = f"{'tensor' if name == 'weight' else name}#{int(rest[0]) + 1}"
+    if not depth or name == "weight":
         return operator
     arguments = [short(terms, int(part), depth - 1) for part in rest[1:]]
     return f"{operator}({', '.join(arguments)})"

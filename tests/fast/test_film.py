@@ -120,3 +120,12 @@ def test_what_is_written_at_a_moment_is_marked_there_alone() -> None:
         [SAME, SAME, SAME, WRITTEN],
     ]
     assert panels["correct"][-1][2][1] == "add#3(gemm#1, gemm#2)"
+
+
+def test_an_input_that_the_host_does_not_write_is_called_missing() -> None:
+    """From the moment at which the correct system has it, up to the kernel that stops at it."""
+    film, panels = drawn("stale offsets", "offsets")
+    wrong = [[box for box in row if box[0] == WRONG] for row in panels["mutant"]]
+    assert [len(row) for row in wrong] == [0, 1, 1]
+    assert wrong[1] == [(WRONG, "(not written)")]
+    assert "offsets[2]" in str(film.violation)
