@@ -33,7 +33,9 @@ def difference(terms: Terms, expected: int, found: int) -> Difference:
         if not want or not got or want[:2] != got[:2]:
             key = _of_values(terms, kind, (want, got), found)
             break
-        kind, op, around = str(want[0]), _operator(want), (expected, found)
+        kind = str(want[0])
+        if kind in KINDS:
+            op, around = int(want[1]), (expected, found)
         if len(want) != len(got):
             key = _of_lengths(terms, kind, found)
             break
@@ -43,11 +45,6 @@ def difference(terms: Terms, expected: int, found: int) -> Difference:
             if a != b and isinstance(a, int) and isinstance(b, int)
         )
     return Difference(key, f"expected {terms.show(around[0])}, found {terms.show(around[1])}", op)
-
-
-def _operator(parts: tuple[Part, ...]) -> int:
-    """The number of the operator that made a term; -1 for a token or an old value."""
-    return int(parts[1]) if parts[0] in KINDS else -1
 
 
 def _of_lengths(terms: Terms, kind: str, found: int) -> str:

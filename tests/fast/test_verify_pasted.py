@@ -56,7 +56,7 @@ def test_slots_in_the_json_of_a_flag_are_read(file: Path, ladder: Ladder, slots:
 
 COMMAND = """\
 python -m sglang.launch_server --model-path m --chunked-prefill-size 64 \\
-  --cuda-graph-backend-prefill breakable --cuda-graph-bs-prefill 16 32 \\
+--cuda-graph-backend-prefill breakable --cuda-graph-bs-prefill 16 32 \\
   --tp 4
 """
 
