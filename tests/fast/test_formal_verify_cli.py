@@ -8,12 +8,14 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
 from simcg.cli import verify as cli
 from simcg.errors import InputError
 from simcg.formal import scopes
+from simcg.formal.audit.check import check
 from simcg.formal.invariants import INVARIANTS
 from simcg.formal.mutants import MUTANTS
 from simcg.formal.mutants.hunt import Hunt
@@ -28,7 +30,9 @@ from simcg.report.verify import (
     Verified,
     scope_words,
 )
+from tests.recordings import clean
 from tests.studies import run_cli
+from tests.wrong_recordings import WRONG
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -123,6 +127,22 @@ def test_several_mutants_are_all_told() -> None:
     assert all(f"\n{name}: " in "\n" + text.out for name in names)
     refused = run_cli("verify", *asked, "--mutant", "none of them")
     assert (refused.code, refused.out) == (2, "")
+
+
+def test_several_recordings_are_all_checked_and_the_worst_decides(tmp_path: Path) -> None:
+    """A violation in the first is not hidden by the last; with a bad file nothing is said."""
+    wrong = next(case for case in WRONG.values() if check(case.edit(clean())).violated)
+    files = {"good": clean(), "bad": wrong.edit(clean())}
+    for name, recordings in files.items():
+        (tmp_path / name).write_bytes(msgspec.json.encode(recordings))
+    for order in (["good", "bad"], ["bad", "good"]):
+        asked = [word for name in order for word in ("--recording", str(tmp_path / name))]
+        text, shown = run_cli("verify", *asked), run_cli("verify", *asked, "--json")
+        assert (text.code, shown.code) == (1, 1)
+        assert all(f"{tmp_path / name}: " in text.out for name in order)
+        assert [one["violated"] for one in json.loads(shown.out)] == [n == "bad" for n in order]
+        refused = run_cli("verify", *asked, "--recording", str(tmp_path / "none"))
+        assert (refused.code, refused.out) == (2, "")
 
 
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
