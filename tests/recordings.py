@@ -12,6 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from simcg.formal.recording import (
+    VERSION,
     Allocate,
     Argument,
     Break,
@@ -123,7 +124,7 @@ def capture(tokens: int) -> Recording:
 
 def clean() -> Recordings:
     """Both buckets, the larger first."""
-    return Recordings(1, "cpu", "2.13", (capture(8), capture(4)))
+    return Recordings(VERSION, "cpu", "2.13", (capture(8), capture(4)))
 
 
 Edit = Callable[[Recordings], Recordings]

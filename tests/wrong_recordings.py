@@ -10,6 +10,7 @@ from simcg.formal.recording import (
     Argument,
     Break,
     Op,
+    Part,
     Recording,
     Recordings,
     Region,
@@ -123,6 +124,38 @@ def no_output(recording: Recording) -> Recording:
     return replace(recording, output=None)
 
 
+def elsewhere(recordings: Recordings) -> Recordings:
+    """The first capture is of another backend."""
+    return on_capture(LARGE, lambda c: replace(c, group=1))(recordings)
+
+
+def with_kept(recording: Recording) -> Recording:
+    """Undeclared memory beside the rest: storage 12."""
+    kept = Storage(16 * ROW, 0x6000, "outside")
+    return replace(recording, storages=(*recording.storages, kept))
+
+
+def carved(recordings: Recordings) -> Recordings:
+    """Static input and output are the halves of one storage."""
+    for number in (LARGE, SMALL):
+        recordings = on_capture(number, _carved)(recordings)
+    return recordings
+
+
+def _carved(recording: Recording) -> Recording:
+    halves = Part("static", "ids", 0, 8 * ROW), Part("output", "out", 8 * ROW, 8 * ROW)
+    storages = list(recording.storages)
+    storages[IDS] = Storage(16 * ROW, 0x1000, "outside", parts=halves)
+    rows = recording.num_tokens * ROW
+    out = Region(IDS, 8 * ROW, rows)
+    last = recording.items[4]
+    end = last.events[8]
+    assert isinstance(end, Op)
+    changed = (*last.events[:8], replace(end, writes=(out,)), *last.events[9:])
+    items = (*recording.items[:4], replace(last, events=changed))
+    return replace(recording, storages=tuple(storages), items=items, output=out)
+
+
 ANYTHING = tuple(map(big, (IDS, W, H, Q, OUT)))
 """What an operator without a schema may read and write."""
 
@@ -137,6 +170,14 @@ WRONG: dict[str, Wrong] = {
     ),
     "a declared tensor that was freed": wrong(
         storage(IDS, gone=True), "I1 violated", "static 'ids'", "aten.mm.default"
+    ),
+    "an undeclared tensor that a break is given": wrong(
+        storage(KV, role="unknown", name=""), "I1 holds only while", "argument 2 of attend",
+        "storage 2",
+    ),
+    "a tensor that was freed as its graphs were": wrong(
+        both(storage(W, gone=True), on_capture(LARGE, lambda c: replace(c, released=True))),
+        "I1 not decided", "constant 'w'", "so were the graphs",
     ),
     # I2
     "memory of the pool used while it is free": wrong(
@@ -162,7 +203,24 @@ WRONG: dict[str, Wrong] = {
     "a break's result that no replay copies": wrong(
         item(3, returns=()), "I4 violated", "aten.relu_.default", "storage 10"
     ),
+    "a cache of which a graph changes the copy": wrong(
+        item(3, results=(Region(KV, 0, 8 * 2 * ROW),)), "I3 violated", "cache 'kv'",
+        "aten.relu_.default", "a copy of memory that a break keeps",
+    ),
+    "memory that a break keeps and of which a graph changes the copy": wrong(
+        both(on_capture(LARGE, with_kept), item(3, results=(Region(12, 0, 8 * 2 * ROW),))),
+        "I3 not decided", "storage 12", "aten.relu_.default",
+    ),
     # I4
+    "a break that uses memory of the pool that it is not given": wrong(
+        events(3, lambda e: [*e, Op("aten.neg.default", (big(MIXED),), (big(TMP2),))]),
+        "I4 not decided", "storage 6", "add_one uses memory", "an argument of the break",
+    ),
+    "scratch that is read first": wrong(
+        both(storage(OUT, role="scratch"), storage(OUT, SMALL, role="scratch"), nodes(0, 4),
+             inserted(0, 0, Op("aten.add.Tensor", (big(OUT),), (big(KV),)))),
+        "I4 violated", "a scratch tensor", "scratch 'out'",
+    ),
     "a definition left out": wrong(
         both(dropped(0, 1), nodes(0, 2)), "I4 violated", "aten.mm.default", "storage 4"
     ),
@@ -258,7 +316,16 @@ WRONG: dict[str, Wrong] = {
         both(inserted(0, 0, stored(IDS)), nodes(0, 4)), "I11 violated", "static 'ids'",
         "aten.fill_.Scalar", "item 0, event 0",
     ),
+    "a part of a storage that is a static input written": wrong(
+        both(carved, inserted(0, 0, Op("aten.zero_.default", (), (Region(IDS, 0, 8 * ROW),))),
+             nodes(0, 4)),
+        "I11 violated", "tensor: static 'ids'", "aten.zero_.default",
+    ),
     # I12
+    "a capture in which nothing happened": wrong(
+        on_capture(LARGE, lambda c: replace(c, items=(Segment(0),), storages=c.storages[:4])),
+        "I12 not decided, I14 violated", "what other threads launch is not seen",
+    ),
     "memory that a kernel may have written that nobody saw": wrong(
         dropped(0, 1), "I4 not decided, I12 not decided", "aten.mm.default", "none accounts for"
     ),
@@ -282,7 +349,7 @@ WRONG: dict[str, Wrong] = {
     ),
     # I13
     "a break inside a break": wrong(
-        on_capture(LARGE, met_inside), "I13 violated", "add_one", "attend", "item 2"
+        on_capture(LARGE, met_inside), "I4 not decided, I13 violated", "add_one", "attend", "item 2"
     ),
     "nothing after a break": wrong(
         on_capture(LARGE, ends_in_a_break), "I13 violated", "add_one", "item 3"
@@ -301,7 +368,45 @@ WRONG: dict[str, Wrong] = {
         op(4, 8, writes=(whole(OUT, 4),)), "I14 not decided", "output 'out'"
     ),
     "an output that nobody declared": wrong(on_capture(LARGE, no_output), "I14 not decided"),
+    # I16
+    "a bucket captured twice with other operators": wrong(
+        twice(both(inserted(0, 0, stored(KV)), nodes(0, 4))), "I16 violated",
+        "aten.fill_.Scalar here, and aten.mm.default in another capture",
+    ),
+    "a bucket captured twice of which one has less": wrong(
+        twice(both(dropped(4, 8), nodes(4, 2))), "I16 violated, I14 violated",
+        "nothing more here, and aten.sum.out",
+    ),
+    "buckets with other operators": wrong(
+        both(inserted(0, 0, stored(KV)), nodes(0, 4)), "I16 not decided",
+        "aten.mm.default here, and aten.fill_.Scalar in the capture of 8 tokens",
+    ),
+    "a bucket with other operators in another backend": wrong(
+        twice(both(inserted(0, 0, stored(KV)), nodes(0, 4), elsewhere)), "I16 not decided",
+        "of another backend: one forward, or two?",
+    ),
+    "a bucket with other operators before its graphs were released": wrong(
+        both(twice(both(inserted(0, 0, stored(KV)), nodes(0, 4))),
+             on_capture(LARGE, lambda c: replace(c, released=True))),
+        "I16 not decided", "before its graphs were released",
+    ),
     # I17
+    "equal buckets that use other rows": wrong(
+        twice(op(0, 1, reads=(Region(IDS, ROW, 7 * ROW), big(W)))), "I17 violated",
+        "where mm reads static 'ids'", "(0, 256)", "(32, 224)",
+    ),
+    "equal buckets that use other rows of the pool": wrong(
+        twice(op(0, 3, reads=(Region(H, ROW, 7 * ROW), big(W)))), "I17 violated",
+        "where mm reads storage 4",
+    ),
+    "other constants in another backend": wrong(
+        twice(both(op(0, 3, baked={"scale": 0.3}), op(2, 3, baked={"end": 7}), elsewhere)),
+        "I17 not decided", "scale", "and 1 more", "of another backend",
+    ),
+    "rows that no size explains": wrong(
+        op(0, 1, SMALL, reads=(Region(IDS, 3 * ROW, 4 * ROW), whole(W, 4))), "I17 not decided",
+        "where mm reads static 'ids'", "(0, 256) at 8 tokens, (96, 128) at 4 tokens",
+    ),
     "a baked value that no size explains": wrong(
         op(0, 3, baked={"scale": 0.3}), "I17 not decided", "scale", "0.3 at 8 tokens",
         "0.5 at 4 tokens",
@@ -326,7 +431,6 @@ WRONG: dict[str, Wrong] = {
 
 RIGHT: dict[str, Edit] = {
     "as it is": both(),
-    "an undeclared tensor that a break holds": storage(KV, role="unknown", name=""),
     "a tensor by two names": on_capture(
         SMALL,
         lambda c: replace(c, storages=(*c.storages, Storage(1024, 0x2000, "outside", "constant"))),
@@ -340,6 +444,21 @@ RIGHT: dict[str, Edit] = {
             for index in (H, Q, MIXED, WIDE, BUF, SIDE)
         )
     ),
+    "two tensors of one storage": carved,
+    "a break that returns what it made": both(
+        *(item(3, number, results=(whole(TMP2, tokens),)) for number, tokens in ((0, 8), (1, 4)))
+    ),
+    "scratch that is written first": both(
+        storage(OUT, role="scratch"), storage(OUT, SMALL, role="scratch")
+    ),
+    "rows of the input returned": both(
+        *(
+            on_capture(number, lambda c: replace(c, output=whole(IDS, c.num_tokens)))
+            for number in (LARGE, SMALL)
+        )
+    ),
+    "a bucket captured twice": twice(both()),
+    "another model in another backend": twice(elsewhere),
     "values that are the same": op(0, 3, baked={"scale": 0.5}),
 }
 """Edits of the clean recording after which it is as right as before."""

@@ -104,7 +104,7 @@ class _Breaking:
             self._calls.append(call)
             return None
         value, refresh = boundary.placed(call, self._device)
-        tell_result(value)
+        tell_result(result, value)
         self._calls.append(refresh)
         return value
 

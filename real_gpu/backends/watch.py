@@ -19,8 +19,8 @@ class BreakWatcher(Protocol):
     ) -> None:
         """A break was met: its arguments, what a replay passes instead, whether it runs now."""
 
-    def on_result(self, value: Any) -> None:
-        """The last break returned: buffers that a replay copies its result into."""
+    def on_result(self, result: Any, buffers: Any) -> None:
+        """The last break returned; a replay copies its result into the buffers."""
 
 
 _watcher: ContextVar[BreakWatcher | None] = ContextVar("break_watcher", default=None)
@@ -43,8 +43,8 @@ def tell_break(function: Callable[..., Any], given: Arguments, held: Arguments, 
         watcher.on_break(function, given, held, runs)
 
 
-def tell_result(value: Any) -> None:
+def tell_result(result: Any, buffers: Any) -> None:
     """See ``BreakWatcher.on_result``."""
     watcher = _watcher.get()
     if watcher is not None:
-        watcher.on_result(value)
+        watcher.on_result(result, buffers)

@@ -36,7 +36,7 @@ def watch_captures(session: Session, patches: Patches) -> None:
         if session.log is None:
             state["mark"] = mark_of(handle, device)
         begin(self, *args, **kwargs)
-        session.began(Capturing(device, born_since(state["mark"]), kernels_so_far))
+        session.began(Capturing(device, born_since(state["mark"]), kernels_so_far, tuple(handle)))
 
     def capture_end(self: Any) -> None:
         if session.deaf or session.log is None:
@@ -46,8 +46,8 @@ def watch_captures(session: Session, patches: Patches) -> None:
         nodes = kernels_so_far()
         try:
             end(self)
-        except BaseException:
-            session.drop()
+        except BaseException as error:
+            session.fail(str(error))
             raise
         session.ended(nodes)
 

@@ -10,7 +10,7 @@ import torch
 
 from real_gpu.observe.effects import kernel_effects
 from real_gpu.observe.patch import Patches
-from real_gpu.observe.session import Session
+from real_gpu.observe.session import Session, Whole
 from simcg.formal.recording import Region
 
 BREAKING = {
@@ -34,23 +34,23 @@ def _watch(session: Session, patches: Patches, package: Any, capture: Any) -> No
     given: dict[int, Region] = {}  # by id of an alias, which the package keeps
 
     def watched_enter(self: Any) -> Any:
-        session.open("breakable", 0, 0)
+        session.open(Whole("breakable", 0, 0))
         try:
             return enter(self)
-        except BaseException:
-            session.drop()
+        except BaseException as failure:
+            session.fail(str(failure))
             raise
 
     def watched_exit(self: Any, kind: Any, error: Any, trace: Any) -> Any:
         try:
             result = leave(self, kind, error, trace)
-        except BaseException:
-            session.drop()
+        except BaseException as failure:
+            session.fail(str(failure))
             raise
         if kind is None:
             session.close()
         else:
-            session.drop()
+            session.fail(str(error))
         return result
 
     def watched_alias(value: Any) -> Any:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -21,6 +23,7 @@ from simcg.formal.recording import (
     Free,
     Item,
     Op,
+    Part,
     Place,
     Region,
     Role,
@@ -32,6 +35,7 @@ from simcg.formal.recording import (
 
 Declared = Mapping[str, tuple[Role, torch.Tensor]]
 """What tensors outside the pool are for, by name."""
+PARTS = "parts"
 UNMARKED = "eager code between graphs"
 """The function of a break that nobody announced."""
 
@@ -56,8 +60,27 @@ class Log:
     _in_segment: bool = False
 
     def __post_init__(self, declared: Declared) -> None:
+        by_storage: dict[int, list[tuple[str, Role, torch.Tensor]]] = {}
         for name, (role, tensor) in declared.items():
-            self._enter(tensor, role, name)
+            key = tensor.untyped_storage()._cdata
+            by_storage.setdefault(key, []).append((name, role, tensor))
+        for found in by_storage.values():
+            self._declare(found)
+
+    def _declare(self, found: Sequence[tuple[str, Role, torch.Tensor]]) -> None:
+        """Tensors of one storage: one that fills it gives it its role, others are its parts."""
+        for name, role, tensor in found:
+            if region_in(0, tensor) == Region(0, 0, tensor.untyped_storage().nbytes()):
+                self._enter(tensor, role, name)
+                return
+        index = self._enter(found[0][2], name=PARTS)
+        places = [(name, role, region_in(index, tensor)) for name, role, tensor in found]
+        parts = tuple(
+            Part(role, name, at.offset, at.bytes, at.shape, at.strides)
+            for name, role, at in places
+            if at.bytes
+        )
+        self.storages[index] = replace(self.storages[index], name="", parts=parts)
 
     @property
     def in_segment(self) -> bool:
@@ -84,6 +107,7 @@ class Log:
                 self._stream(),
                 effects.decided,
                 nodes if self._in_segment else 1,
+                _line_of_program(),
             )
         )
 
@@ -165,15 +189,19 @@ class Log:
         self.items.append(Break(_name(function), arguments, events=tuple(self._events)))
         self._events.clear()
 
-    def on_result(self, value: Any) -> None:
+    def on_result(self, result: Any, buffers: Any) -> None:
         """See ``BreakWatcher``; the buffers were allocated in the segment that has begun."""
-        last = self.items[-1]
-        buffers = [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
-        self.items[-1] = replace(last, returns=tuple(map(self.region, buffers)))
+        returns, results = (
+            tuple(
+                self.region(leaf) for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)
+            )
+            for value in (buffers, result)
+        )
+        self.items[-1] = replace(self.items[-1], returns=returns, results=results)
 
     def region(self, tensor: torch.Tensor, fresh: bool = False) -> Region:
         """Where a tensor's bytes lie; its storage is noted if it is new."""
-        return _region_in(self._enter(tensor, fresh=fresh), tensor)
+        return region_in(self._enter(tensor, fresh=fresh), tensor)
 
     def region_at(self, tensor: torch.Tensor) -> Region:
         """The same by address, for a tensor that may be an alias of one that was met."""
@@ -181,7 +209,7 @@ class Log:
             address = tensor.untyped_storage().data_ptr()
             for index in reversed(range(len(self.storages))):
                 if self.storages[index].address == address:
-                    return _region_in(index, tensor)
+                    return region_in(index, tensor)
         return self.region(tensor)
 
     def storages_now(self) -> tuple[Storage, ...]:
@@ -232,7 +260,10 @@ class Log:
                 place = "pool"
         fresh = fresh and place != "pool"
         address = storage.data_ptr()
-        self.storages.append(Storage(storage.nbytes(), address, place, role, name, fresh))
+        described = "" if name else f"{_type_name(tensor)}{list(tensor.shape)}"
+        self.storages.append(
+            Storage(storage.nbytes(), address, place, role, name, described, fresh=fresh)
+        )
         self._alive[storage._cdata] = StorageWeakRef(storage), index
         if place == "pool":
             self._events.append(Allocate(index))
@@ -248,9 +279,9 @@ class Log:
         held: Literal["strong", "weak"] = "strong" if weak is None else "weak"
         if isinstance(leaf, torch.Tensor):
             return Argument(place, held, self.region(leaf) if weak is None else weak)
-        # of an object its type: where it lies says nothing
-        value = as_baked(leaf) if is_baked(leaf) else type(leaf).__qualname__
-        return Argument(place, "value", None, None if leaf is None else value)
+        if leaf is None or is_baked(leaf):
+            return Argument(place, "value", None, None if leaf is None else as_baked(leaf))
+        return Argument(place, "object", None, type(leaf).__qualname__)
 
     def _begin_streams(self) -> None:
         """The current stream is the first of the item."""
@@ -267,6 +298,24 @@ class Log:
         return self._streams.setdefault(handle, len(self._streams))
 
 
+def _type_name(tensor: torch.Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def _line_of_program() -> str:
+    """The innermost line outside torch and outside what captures and watches."""
+    frame = sys._getframe(1)
+    while frame.f_code.co_filename.startswith(_NOT_THE_PROGRAM) and frame.f_back is not None:
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+_NOT_THE_PROGRAM = (
+    str(Path(torch.__file__).parent),
+    *(str(Path(__file__).parent.parent / part) for part in ("observe", "graphs", "backends")),
+)
+
+
 def _name(function: Callable[..., Any]) -> str:
     return f"{function.__module__}.{function.__qualname__}"
 
@@ -278,7 +327,8 @@ def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield (name if len(leaves) == 1 else f"{name}.{index}"), leaf
 
 
-def _region_in(index: int, tensor: torch.Tensor) -> Region:
+def region_in(index: int, tensor: torch.Tensor) -> Region:
+    """The bytes of a tensor in the storage with that number."""
     item = tensor.element_size()
     offset = tensor.storage_offset() * item
     if not tensor.numel():

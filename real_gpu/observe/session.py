@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,23 +16,30 @@ from real_gpu.backends.watch import Arguments
 from real_gpu.observe.effects import Effects, effects_of
 from real_gpu.observe.log import Declared, Log
 from simcg.backend import BackendName
-from simcg.formal.recording import Recording, Region
+from simcg.formal.recording import Failure, Recording, Region
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A finished recording; ``now`` tells which of its tensors are gone."""
+    """A finished recording; ``now`` tells which of its tensors are gone.
+
+    ``alive``: whether its graphs are still there, as far as anybody knows.
+    """
 
     backend: BackendName
     tokens: int
     slots: int
     log: Log
     output: Region | None
+    group: int
+    alive: Callable[[], bool]
 
     def now(self) -> Recording:
         """The recording as of now."""
-        storages, items = self.log.storages_now(), tuple(self.log.items)
-        return Recording(self.backend, self.tokens, self.slots, storages, items, self.output)
+        return Recording(
+            self.backend, self.tokens, self.slots, self.log.storages_now(), tuple(self.log.items),
+            self.output, self.group, released=not self.alive(),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +47,23 @@ class Capturing:
     """What a device tells when it begins a segment.
 
     ``in_pool``: whether a tensor's memory is in the pool and was allocated since the recording
-    began; ``count``: kernels in the segment so far.
+    began; ``count``: kernels in the segment so far; ``pool`` tells pools apart.
     """
 
     device: torch.device
     in_pool: Callable[[torch.Tensor], bool]
     count: Callable[[], int]
+    pool: object
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """Segments of one recording: of a bucket, and of a backend if one is known."""
+
+    backend: BackendName
+    tokens: int
+    slots: int
+    owner: object = None
 
 
 @dataclass
@@ -57,9 +76,12 @@ class Session:
 
     declared: Declared
     taken: list[Taken] = field(default_factory=list)
+    failed: list[Failure] = field(default_factory=list)
     _log: Log | None = None
     _watcher: Watcher | None = None
-    _whole: tuple[BackendName, int, int] | None = None
+    _whole: Whole | None = None
+    _pool: object = None
+    _groups: dict[object, int] = field(default_factory=dict)
     _count: Callable[[], int] | None = None
     _deaf: int = 0
 
@@ -85,17 +107,19 @@ class Session:
             if watched and not self._deaf:
                 self.watch()
 
-    def open(self, backend: BackendName, tokens: int, slots: int) -> bool:
+    def open(self, whole: Whole) -> bool:
         """Segments are one recording from now on; False if they are already."""
         if self._whole is not None:
             return False
-        self._whole = backend, tokens, slots
+        self._whole = whole
         return True
 
-    def close(self, output: torch.Tensor | None = None) -> None:
+    def close(
+        self, output: torch.Tensor | None = None, alive: Callable[[], bool] = lambda: True
+    ) -> None:
         """The recording is complete; ``output``: what its forward returned, if that is known."""
         self.unwatch()
-        log, (backend, tokens, slots) = self._log, self._whole or ("full", 0, 0)
+        log, whole = self._log, self._whole or UNKNOWN
         self._log = self._whole = None
         if log is None:
             return
@@ -104,17 +128,33 @@ class Session:
             outputs = [tensor for role, tensor in self.declared.values() if role == "output"]
             output = outputs[0] if len(outputs) == 1 else None
         region = None if output is None else log.region_at(output)
-        self.taken.append(Taken(backend, tokens, slots, log, region))
+        group = self._group_of(self._pool if whole.owner is None else whole.owner)
+        self.taken.append(
+            Taken(whole.backend, whole.tokens, whole.slots, log, region, group, alive)
+        )
+
+    def fail(self, reason: str) -> None:
+        """The capture failed."""
+        if self._whole is not None or self._log is not None:
+            whole, line = self._whole or UNKNOWN, reason.split("\n", 1)[0]
+            self.failed.append(Failure(whole.backend, whole.tokens, whole.slots, line))
+        self.drop()
 
     def drop(self) -> None:
-        """The capture failed."""
+        """Forget what is under way."""
         self.unwatch()
         self._log = self._whole = None
+
+    def _group_of(self, owner: object) -> int:
+        """The number of a backend's or a pool's captures; a weak reference is its own key."""
+        key = owner if isinstance(owner, tuple) else weakref.ref(owner)
+        return self._groups.setdefault(key, len(self._groups) + 1)
 
     def began(self, found: Capturing) -> None:
         """A segment has begun; the recording begins with its first."""
         if self._log is None:
             self._log = Log(found.device, self.declared, found.in_pool)
+            self._pool = found.pool
         self._count = found.count
         self._log.begin_segment()
         self.watch()
@@ -122,7 +162,7 @@ class Session:
     def abandoned(self) -> None:
         """The segment failed; of several the capture may go on."""
         if self._whole is None:
-            self.drop()
+            self.fail("the recording was abandoned")
 
     def nodes(self) -> int:
         """Kernels in the segment under way, as far as it has come."""
@@ -170,10 +210,14 @@ class Session:
         if self._log is not None:
             self._log.on_break(function, given, held, runs)
 
-    def on_result(self, value: Any) -> None:
+    def on_result(self, result: Any, buffers: Any) -> None:
         """See ``BreakWatcher``."""
         if self._log is not None:
-            self._log.on_result(value)
+            self._log.on_result(result, buffers)
+
+
+UNKNOWN = Whole("full", 0, 0)
+"""Segments that nobody said belong together."""
 
 
 class Watcher(TorchDispatchMode):  # type: ignore[misc]  # torch is untyped here

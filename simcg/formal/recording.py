@@ -9,7 +9,8 @@ used again is another storage at the same address. Sizes and offsets are bytes.
 
 What a recording does not know, it says: an operator without a known set of reads and writes is
 not ``decided``, a break that did not run at capture has not ``ran``, and a segment with more
-``nodes`` than operators launched kernels that nobody saw.
+``nodes`` than operators launched kernels that nobody saw. Of an object that a break is given its
+type is known, and of a capture that failed that it did.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from msgspec import Meta
 from simcg.backend import BackendName
 from simcg.errors import SimcgError
 
-VERSION: Literal[1] = 1
+VERSION: Literal[2] = 2
 
 Size = Annotated[int, Meta(ge=0, le=2**62)]
 Positive = Annotated[int, Meta(ge=1, le=2**62)]
@@ -34,16 +35,29 @@ Baked = Scalar | tuple[Scalar, ...]
 
 Place = Literal["pool", "outside", "host"]
 """The graphs' private pool; the device outside it; the host, whose values a launch bakes in."""
-Role = Literal["unknown", "static", "constant", "cache", "output"]
-"""What memory outside the pool is for: rewritten before each replay; never written; keys, values
-and state that steps hand on; rows that the forward returns; not declared."""
+Role = Literal["unknown", "static", "constant", "cache", "output", "scratch"]
+"""What memory outside the pool is for: not declared; rewritten by the host before each replay;
+never written; keys, values and state that steps hand on; rows that the forward returns; what each
+step writes before it reads it."""
+
+
+class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A declared tensor that is not all of its storage; fields as those of ``Region``."""
+
+    role: Role
+    name: str
+    offset: Size
+    bytes: Size
+    shape: tuple[Positive, ...] = ()
+    strides: tuple[Size, ...] = ()
 
 
 class Storage(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One allocation. ``name``: of the declared tensor that lies in it, "" for none.
+    """One allocation. ``role``, ``name``: of the declared tensor that fills it, "" for none.
 
-    ``fresh``: a break made it at capture, so each replay makes another. ``gone``: memory outside
-    the pool whose last tensor had died when the recording was written.
+    ``parts``: declared tensors that do not. ``tensor``: type and shape of the first tensor that
+    was met in it. ``fresh``: a break made it at capture, so each replay makes another. ``gone``:
+    memory outside the pool whose last tensor had died when the recording was written.
     """
 
     bytes: Size
@@ -51,12 +65,21 @@ class Storage(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     place: Place
     role: Role = "unknown"
     name: str = ""
+    tensor: str = ""
+    parts: tuple[Part, ...] = ()
     fresh: bool = False
     gone: bool = False
 
     def __post_init__(self) -> None:
-        if self.place == "pool" and self.role != "unknown":
-            raise ValueError(f"role {self.role} is for memory outside the pool")
+        if self.place == "pool" and self.declared:
+            raise ValueError("roles are for memory outside the pool")
+        if self.parts and self.role != "unknown":
+            raise ValueError(f"role {self.role} is all of the storage's, and it has parts")
+
+    @property
+    def declared(self) -> bool:
+        """Whether it is said what it is for, or a part of it."""
+        return self.role != "unknown" or bool(self.parts)
 
 
 class Region(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -90,7 +113,8 @@ class Op(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=
 
     An operator that writes part of what its argument holds reads it too. ``baked``: host values
     among its arguments, by name. ``stream``: 0 is the capture stream. ``nodes``: kernels that
-    the device recorded while it was called; in a break this says nothing.
+    the device recorded while it was called; in a break this says nothing. ``line``: of the
+    program that called it, as ``file:number``.
     """
 
     name: str
@@ -100,6 +124,7 @@ class Op(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=
     stream: Size = 0
     decided: bool = True
     nodes: Size = 1
+    line: str = ""
 
 
 class Allocate(
@@ -150,15 +175,18 @@ class Segment(
 
 
 class Argument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """An argument of a break: a tensor, and whether the replay keeps its memory, or a value."""
+    """An argument of a break: a tensor, and whether the replay keeps its memory, or a value.
+
+    Of an object the value is its type, and nobody knows what it holds.
+    """
 
     name: str
-    held: Literal["strong", "weak", "value"]
+    held: Literal["strong", "weak", "value", "object"]
     region: Region | None = None
     value: Baked = None
 
     def __post_init__(self) -> None:
-        if (self.held == "value") == (self.region is not None):
+        if (self.held in ("value", "object")) == (self.region is not None):
             raise ValueError(f"{self.name} is held {self.held}: a region belongs to tensors alone")
 
 
@@ -168,12 +196,14 @@ class Break(
     """A function that each replay calls between two segments.
 
     ``returns``: buffers into which a replay copies its result; empty where it writes into
-    arguments. ``events``: what it did at capture, if it ``ran`` then.
+    arguments. ``results``: what these are copies of. ``events``: what it did at capture, if it
+    ``ran`` then.
     """
 
     function: str
     arguments: tuple[Argument, ...] = ()
     returns: tuple[Region, ...] = ()
+    results: tuple[Region, ...] = ()
     ran: bool = True
     events: tuple[Event, ...] = ()
 
@@ -184,9 +214,11 @@ Item = Segment | Break
 class Recording(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """One bucket's capture. ``num_tokens``: 0 if unknown; ``slots``: request slots, 0 without.
 
-    ``storages`` are numbered by their place in the list. Each of the pool's, and none else, begins
-    with an ``Allocate`` event; others were there before, or are a break's own. ``output``: where
-    the rows lie that the forward returns.
+    ``group``: captures of one backend, or where none is known in one pool, have the same number;
+    only within a group is a bucket a key. ``released``: its graphs were gone when the recording
+    was written. ``storages`` are numbered by their place in the list. Each of the pool's, and none
+    else, begins with an ``Allocate`` event; others were there before, or are a break's own.
+    ``output``: where the rows lie that the forward returns.
     """
 
     backend: BackendName
@@ -195,6 +227,8 @@ class Recording(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     storages: tuple[Storage, ...]
     items: tuple[Item, ...]
     output: Region | None = None
+    group: Size = 0
+    released: bool = False
 
     def __post_init__(self) -> None:
         for region in regions(self):
@@ -229,25 +263,42 @@ class Recording(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
                                  "pool are allocated by an event, and all of them are")  # fmt: skip
 
 
+class Failure(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A capture that failed, and in what words."""
+
+    backend: BackendName
+    num_tokens: Size
+    slots: Size
+    reason: str = ""
+
+
 class Recordings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The captures that share a pool, in the order in which they were made.
+    """The captures of a process, in the order in which they were made, and those that failed.
 
     ``device`` "cpu" marks a recording device without a GPU. Addresses can be compared across
-    recordings: all were made by one process.
+    recordings.
     """
 
-    version: Literal[1]
+    version: Literal[2]
     device: Literal["cuda", "cpu"]
     torch: str
     captures: tuple[Recording, ...]
+    failed: tuple[Failure, ...] = ()
+
+
+def parts_of(index: int, storage: Storage) -> list[Region]:
+    """Where the parts of the storage with that number lie."""
+    return [Region(index, p.offset, p.bytes, p.shape, p.strides) for p in storage.parts]
 
 
 def regions(recording: Recording) -> Iterator[Region]:
     """Every region that the recording mentions."""
+    for index, storage in enumerate(recording.storages):
+        yield from parts_of(index, storage)
     for item in recording.items:
         if isinstance(item, Break):
             yield from (a.region for a in item.arguments if a.region is not None)
-            yield from item.returns
+            yield from (*item.returns, *item.results)
         yield from accesses(event for event in item.events if isinstance(event, Op))
     if recording.output is not None:
         yield recording.output
@@ -260,17 +311,46 @@ def accesses(ops: Iterable[Op]) -> Iterator[Region]:
         yield from op.writes
 
 
-def encode_recordings(captures: Sequence[Recording], device: str, torch: str) -> bytes:
+def require_captures(recordings: Recordings, source: str) -> None:
+    """``SimcgError`` where nothing was recorded: there is nothing to check."""
+    if not recordings.captures:
+        failed = "".join(f"; failed: {failure.reason}" for failure in recordings.failed[:1])
+        raise SimcgError(
+            f"{source}: nothing was recorded{failed}; expected a capture within the audit's 'with'"
+        )
+
+
+def encode_recordings(
+    captures: Sequence[Recording], device: str, torch: str, failed: Sequence[Failure] = ()
+) -> bytes:
     """The JSON file of these captures."""
     document = msgspec.convert(
-        {"version": VERSION, "device": device, "torch": torch, "captures": tuple(captures)},
+        {"version": VERSION, "device": device, "torch": torch, "captures": tuple(captures),
+         "failed": tuple(failed)},
         Recordings,
-    )
+    )  # fmt: skip
     return msgspec.json.encode(document) + b"\n"
+
+
+class _Head(msgspec.Struct):
+    version: int
+
+
+def _check_version(data: bytes, source: str) -> None:
+    try:
+        version = msgspec.json.decode(data, type=_Head).version
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return  # said when all is read
+    if version != VERSION:
+        raise SimcgError(
+            f"{source}: $.version is {version}, expected recordings of simcg in version {VERSION}: "
+            "record the capture again"
+        )
 
 
 def decode_recordings(data: bytes, source: str) -> Recordings:
     """The recordings in JSON bytes; ``SimcgError`` names the file, the field and what is wrong."""
+    _check_version(data, source)
     try:
         return msgspec.json.decode(data, type=Recordings)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import textwrap
-from pathlib import Path
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from simcg.errors import InputError
-from simcg.formal.audit.baked import DIFFERS
+from simcg.formal.audit.baked import ALONE, DERIVED, HIDDEN, BakedValue
 from simcg.formal.audit.check import CHECKED, Report, check
-from simcg.formal.audit.finding import Finding, bucket_name
+from simcg.formal.audit.finding import Finding, bucket_name, bucket_of
 from simcg.formal.invariants import INVARIANTS
-from simcg.formal.recording import Recordings, decode_recordings
+from simcg.formal.recording import Failure, Recordings, decode_recordings, require_captures
+from simcg.formal.words import counted
 from simcg.report.tables import Row
+from simcg.workload.source import read_utf8, source_name
 
 SHOWN = 20
 """Findings of one verdict that are told in words; JSON has all."""
@@ -20,18 +22,29 @@ WIDTH = 100
 TITLES = {
     "violated": "violated",
     "not decided": "not decided by this recording",
-    "holds only while": "holds only while a tensor lives",
+    "holds only while": "holds only while a tensor lives and is not replaced",
 }
+HINT = (
+    "declare what lives as long as the graphs and is not replaced, such as parameters: "
+    'audit({name: ("constant", p) for name, p in module.named_parameters()})'
+)
+WHYS = (DERIVED, ALONE, HIDDEN)
+"""Why a host value is not decided, where no finding says so."""
+LISTED = 4
+"""Buckets, and tensors of a family, that are told in words."""
+NOT_LOOKED_AT = tuple(key for key in INVARIANTS if key not in CHECKED)
+"""Invariants that no recording shows."""
 
 
 def read_recordings(path: str) -> Recordings:
-    """The recordings in a file; ``InputError`` or ``SimcgError`` where there are none."""
-    try:
-        data = Path(path).read_bytes()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(path, "", reason, "a readable file of recordings") from None
-    return decode_recordings(data, path)
+    """The recordings in a file, plain or gzip, or in standard input for ``-``.
+
+    ``SimcgError`` where there are none.
+    """
+    name = source_name(path)
+    found = decode_recordings(read_utf8(path), name)
+    require_captures(found, name)
+    return found
 
 
 def table_rows(report: Report) -> list[Row]:
@@ -43,6 +56,8 @@ def table_rows(report: Report) -> list[Row]:
             said = "holds" if cases else "no case"
         else:
             number = sum(f.times for f in report.of(key) if f.verdict == verdict)
+            if key == "I17" and verdict == "not decided":
+                number += _unfound(report)
             tied = " a tensor lives" if verdict == "holds only while" else ""
             said = f"{verdict}{tied} ({number:,})"
         rows.append((key, INVARIANTS[key].name, f"{cases:,}", said))
@@ -50,30 +65,88 @@ def table_rows(report: Report) -> list[Row]:
 
 
 def told(report: Report) -> list[str]:
-    """The findings in words, worst first, each with a hanging indent."""
+    """The findings in words, worst first; captures that failed; and what was not looked at."""
     lines: list[str] = []
     for verdict, title in TITLES.items():
         found = [finding for finding in report.findings if finding.verdict == verdict]
         if not found:
             continue
-        lines += ["", f"{title}:"]
-        for finding in found[:SHOWN]:
-            lines += textwrap.wrap(
-                str(finding), WIDTH, initial_indent="  ", subsequent_indent="    "
-            )
-        if len(found) > SHOWN:
-            lines.append(f"  and {len(found) - SHOWN:,} more (--json has all)")
+        texts = _families(found) if verdict == "holds only while" else list(map(str, found))
+        lines += ["", f"{title}:", *_listed(texts)]
+        if verdict == "holds only while":
+            lines += _listed([HINT])
+    if report.failed:
+        lines += ["", "captures that failed, of which nothing was recorded:"]
+        lines += _listed([_failure(failure) for failure in report.failed])
+    return [*lines, "", *textwrap.wrap(scope_line(), WIDTH)]
+
+
+def _listed(texts: Sequence[str]) -> list[str]:
+    lines = []
+    for text in texts[:SHOWN]:
+        lines += textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="    ")
+    if len(texts) > SHOWN:
+        lines.append(f"  and {len(texts) - SHOWN:,} more (--json has all)")
     return lines
 
 
+def _families(findings: Iterable[Finding]) -> list[str]:
+    """One text for all tensors of which the same is found at operators of the same name."""
+    families: dict[tuple[str, ...], list[Finding]] = {}
+    for finding in findings:
+        key = finding.invariant, finding.op, finding.found
+        families.setdefault(key, []).append(finding)
+    return [_family(family) for family in families.values()]
+
+
+def _family(family: Sequence[Finding]) -> str:
+    others = sorted({finding.tensor for finding in family[1:]} - {family[0].tensor})
+    if not others:
+        return str(family[0])
+    return f"{family[0]}; and so for {len(others):,} more: {', '.join(others[:LISTED])}" + (
+        ", ..." if len(others) > LISTED else ""
+    )
+
+
 def baked_lines(report: Report) -> list[str]:
-    """The host values that launches bake in, in a sentence."""
-    derived = sum(value.why != DIFFERS for value in report.differing)
-    rest = len(report.differing) - derived
-    return [
-        f"host values baked in: {report.baked:,}; {len(report.differing):,} differ between "
-        f"captures, of which {derived:,} follow from the bucket's size and {rest:,} do not"
+    """What launches bake in, and each value of which no recording decides whether it may."""
+    if not report.baked:
+        return []
+    alike = report.baked - sum(len(value.values) for value in report.undecided)
+    lines = [
+        f"host values and places in memory that launches bake in: {report.baked:,}, of which "
+        f"{alike:,} are alike in all captures; every replay has them as they are"
     ]
+    for why in WHYS:
+        found = [_value(value) for value in report.undecided if value.why == why]
+        if found:
+            lines += ["", f"not decided, {why}:", *_listed(_repeated(found))]
+    return lines
+
+
+def _value(value: BakedValue) -> str:
+    listed = [f"{baked!r} at {bucket}" for bucket, baked in value.values]
+    rest = ", ..." if len(listed) > LISTED else ""
+    return f"{value.op}, {value.what}: {', '.join(listed[:LISTED])}{rest}"
+
+
+def _repeated(texts: Iterable[str]) -> list[str]:
+    """Each once, with how often it is there."""
+    return [
+        f"{text} ({number:,} times)" if number > 1 else text
+        for text, number in Counter(texts).items()
+    ]
+
+
+def scope_line() -> str:
+    """What the table leaves out."""
+    names = ", ".join(f"{key} {INVARIANTS[key].name}" for key in NOT_LOOKED_AT)
+    return f"not looked at, as no recording shows it: {names}"
+
+
+def _unfound(report: Report) -> int:
+    """Host values that are not decided and are no findings."""
+    return sum(value.why in WHYS for value in report.undecided)
 
 
 def conclusion(report: Report) -> str:
@@ -82,17 +155,21 @@ def conclusion(report: Report) -> str:
     for finding in report.findings:
         number[finding.verdict] += finding.times
     if report.violated:
-        wrong = number["violated"]
-        return f"a replay can be wrong: {wrong:,} violation{'s' * (wrong != 1)}"
-    undecided, tied = number["not decided"], number["holds only while"]
+        return f"a replay can be wrong: {counted(number['violated'], 'violation')}"
+    undecided, tied = number["not decided"] + _unfound(report), number["holds only while"]
     parts = []
     if undecided:
         parts.append(f"{undecided:,} thing{'s are' if undecided != 1 else ' is'} not decided")
     if tied:
         parts.append(f"{tied:,} hold{'s' * (tied == 1)} only while a tensor lives")
-    return "nothing is violated" + (
-        f"; {' and '.join(parts)}" if parts else ", and everything was decided"
-    )
+    if report.failed:
+        parts.append(f"{counted(len(report.failed), 'capture')} failed")
+    return f"nothing is violated; {', '.join(parts) or 'what a recording shows is decided'}"
+
+
+def _failure(failure: Failure) -> str:
+    bucket = bucket_of(failure.num_tokens, failure.slots)
+    return f"{failure.backend}, {bucket}: {failure.reason}"
 
 
 def report_json(recordings: Recordings, report: Report) -> dict[str, Any]:
@@ -104,6 +181,8 @@ def report_json(recordings: Recordings, report: Report) -> dict[str, Any]:
             {
                 "backend": recording.backend,
                 "bucket": bucket_name(recording),
+                "group": recording.group,
+                "released": recording.released,
                 "items": len(recording.items),
                 "storages": len(recording.storages),
             }
@@ -119,20 +198,30 @@ def report_json(recordings: Recordings, report: Report) -> dict[str, Any]:
             }
             for key in CHECKED
         ],
+        "not_looked_at": list(NOT_LOOKED_AT),
         "findings": [_finding_json(finding) for finding in report.findings],
         "baked": {
             "values": report.baked,
-            "differing": [
+            "undecided": [
                 {
                     "item": value.item,
                     "op": value.op,
                     "argument": value.argument,
+                    "what": value.what,
                     "values": dict(value.values),
                     "why": value.why,
                 }
-                for value in report.differing
+                for value in report.undecided
             ],
         },
+        "failed": [
+            {
+                "backend": failure.backend,
+                "bucket": bucket_of(failure.num_tokens, failure.slots),
+                "reason": failure.reason,
+            }
+            for failure in report.failed
+        ],
     }
 
 
@@ -144,9 +233,11 @@ def _finding_json(finding: Finding) -> dict[str, Any]:
         "capture": finding.spot.capture,
         "item": finding.spot.item,
         "event": finding.spot.event,
+        "line": finding.line,
         "bucket": finding.bucket,
         "op": finding.op,
         "tensor": finding.tensor,
+        "storage": None if finding.storage < 0 else finding.storage,
         "address": None if finding.address < 0 else finding.address,
         "writer": finding.writer,
         "found": finding.found,

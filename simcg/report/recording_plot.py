@@ -31,7 +31,7 @@ def recording_figure(recording: Recording, findings: Sequence[Finding] = ()) -> 
     figure = Figure(figsize=(10, 1.9 + 0.33 * len(rows)), layout="constrained")
     axes = figure.subplots()
     ops = _draw_items(axes, recording, places)
-    _mark(axes, findings, recording, places, ops)
+    _mark(axes, findings, places, ops)
     names = [_row_name(recording, i) for i in rows]
     axes.set_yticks([places[i] for i in rows], names)
     axes.set_xticks(range(len(ops)), [name for _, _, name in ops], rotation=30, ha="right")
@@ -113,7 +113,6 @@ def _name_item(axes: Axes, name: str, start: float, end: float, *, shaded: bool)
 def _mark(
     axes: Axes,
     findings: Sequence[Finding],
-    recording: Recording,
     places: dict[int, int],
     ops: Sequence[Column],
 ) -> None:
@@ -121,12 +120,10 @@ def _mark(
     for column, (item, event, _) in enumerate(ops):
         spots.setdefault((item, -1), column - 0.5)  # of an argument: where the item begins
         spots[item, event] = column
-    named = {storage_name(recording, i): i for i in range(len(recording.storages))}
     for finding in findings:
         x = spots.get((finding.spot.item, finding.spot.event))
-        storage = named.get(finding.tensor)
-        if x is not None and storage is not None:
-            axes.plot(x, places[storage], "x", color=ORANGE, mew=3, ms=14, ls="", zorder=4,
+        if x is not None and finding.storage >= 0:
+            axes.plot(x, places[finding.storage], "x", color=ORANGE, mew=3, ms=14, ls="", zorder=4,
                       label=f"{finding.invariant} {finding.verdict}")  # fmt: skip
 
 

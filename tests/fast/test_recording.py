@@ -121,7 +121,9 @@ def example() -> dict[str, Any]:
 
 Change = Callable[[dict[str, Any]], object]
 WRONG: dict[str, tuple[Change, str]] = {
-    "another version": (lambda d: d.update(version=2), "$.version"),
+    "another version": (
+        lambda d: d.update(version=1), "$.version is 1, expected recordings of simcg in version 2"
+    ),
     "a missing field": (lambda d: d["captures"][0].pop("storages"), "storages"),
     "an unknown field": (lambda d: d["captures"][0].update(colour=1), "colour"),
     "a negative size": (
@@ -150,7 +152,8 @@ WRONG: dict[str, tuple[Change, str]] = {
         "storage 1 is in the outside",
     ),
     "pool memory with a role": (
-        lambda d: d["captures"][0]["storages"][0].update(role="static"), "outside the pool"
+        lambda d: d["captures"][0]["storages"][0].update(role="static"),
+        "roles are for memory outside the pool",
     ),
     "a region held as a value": (
         lambda d: d["captures"][0]["items"][1]["arguments"][0].update(held="value"),

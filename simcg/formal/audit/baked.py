@@ -1,21 +1,29 @@
-"""I17: host values that launches bake in, compared between the buckets of a ladder."""
+"""I17: what launches bake in, compared between the buckets of a ladder.
+
+Equal values in several buckets show that the bucket does not decide them; that nothing else does
+no recording can show, nor that what equals the bucket's size is the padded count and not the real
+one, which are the same in a dummy batch that is full.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 
+from simcg.formal.audit.again import compare_again, equal, report_outlines
+from simcg.formal.audit.constants import Constant, Where, constants, outline
 from simcg.formal.audit.finding import Spot, bucket_name
 from simcg.formal.audit.ops import base_name
 from simcg.formal.audit.replay import Replay, Trouble
 from simcg.formal.recording import Baked, Break, Op, Recording, Scalar
 
-Where = tuple[int, int, str, str]
-"""Item, number of the operator in it, its name, and the argument."""
-
-DERIVED, DIFFERS = "follows from the bucket's size", "differs"
+DERIVED = "follows from the bucket's size: is it the padded count, or the real one?"
+DIFFERS = "differs between buckets, and their sizes do not explain it"
+ALONE = "in one capture only: nothing to compare it with"
+HIDDEN = "an object: what it holds was not recorded"
 LISTED = 4
 """Buckets whose values are told in words."""
 LARGEST_TILE = 4096
@@ -24,105 +32,107 @@ LARGEST_TILE = 4096
 
 @dataclass(frozen=True, slots=True)
 class BakedValue:
-    """One argument in all captures that have it: ``values`` by bucket, as they were captured.
+    """One constant of which no recording decides whether a replay may have it.
 
-    ``why``: ``DERIVED``, or ``DIFFERS`` when nothing explains it.
+    ``values`` by bucket, as they were captured; ``what``: argument or region, in words; ``why``:
+    one of ``DERIVED``, ``DIFFERS``, ``ALONE`` and ``HIDDEN``.
     """
 
     item: int
     op: str
     argument: str
+    what: str
     values: tuple[tuple[str, Baked], ...]
     why: str
 
 
-def baked_values(recording: Recording) -> dict[Where, tuple[Baked, Spot]]:
-    """Every host value in the operators of segments and in arguments of breaks."""
-    found: dict[Where, tuple[Baked, Spot]] = {}
-    for number, item in enumerate(recording.items):
-        if isinstance(item, Break):
-            for argument in item.arguments:
-                if argument.held == "value":
-                    where = (number, 0, item.function, argument.name)
-                    found[where] = argument.value, Spot(0, number)
-            continue
-        order = 0
-        for event_number, event in enumerate(item.events):
-            if isinstance(event, Op):
-                for name, value in event.baked.items():
-                    spot = Spot(0, number, event_number)
-                    found[number, order, event.name, name] = value, spot
-                order += 1
+def check_baked(replays: Sequence[Replay]) -> list[BakedValue]:
+    """The constants that are not decided; findings go to the replays."""
+    compare_again(replays)
+    found: list[BakedValue] = []
+    for group in _groups(replays):
+        for alike in _by_outline(group):
+            found += _compare(alike)
+    for replay in replays:
+        _host_reads(replay)
     return found
 
 
-def check_baked(replays: Sequence[Replay]) -> list[BakedValue]:
-    """The values that differ between captures of one backend; findings go to the replays."""
-    differing: list[BakedValue] = []
-    for name in dict.fromkeys(replay.recording.backend for replay in replays):
-        differing += _compare([r for r in replays if r.recording.backend == name])
-    for replay in replays:
-        _host_reads(replay)
-    return differing
+def _groups(replays: Sequence[Replay]) -> list[list[Replay]]:
+    """Captures that differ in the bucket alone, the last of each; unknown buckets stand alone."""
+    groups: dict[object, dict[tuple[int, int], Replay]] = {}
+    for number, replay in enumerate(replays):
+        recording = replay.recording
+        known = (recording.backend, recording.group) if recording.num_tokens else number
+        groups.setdefault(known, {})[recording.num_tokens, recording.slots] = replay
+    return [list(group.values()) for group in groups.values()]
+
+
+def _by_outline(group: Sequence[Replay]) -> list[list[Replay]]:
+    """The group's captures by what they launch; I16 where the bucket's size may not be why."""
+    alike: dict[tuple[str, ...], list[Replay]] = {}
+    for replay in group:
+        alike.setdefault(tuple(name for _, name in outline(replay)), []).append(replay)
+    first, *others = alike.values()
+    for other in others:
+        report_outlines(first[0], other[0], "not decided", "what the bucket's size alone decides")
+    return [first, *others]
 
 
 def _compare(replays: Sequence[Replay]) -> list[BakedValue]:
-    tables = [baked_values(replay.recording) for replay in replays]
+    tables = [constants(replay) for replay in replays]
     for replay, table in zip(replays, tables, strict=True):
-        replay.cases["I17"] = replay.cases.get("I17", 0) + len(table)
-    differing: list[BakedValue] = []
+        chosen = sum(not constant.whole for constant in table.values())
+        replay.cases["I17"] = replay.cases.get("I17", 0) + chosen
+    found: list[BakedValue] = []
     for where in dict.fromkeys(where for table in tables for where in table):
         having = [
-            (replay, *table[where])
+            (replay, table[where])
             for replay, table in zip(replays, tables, strict=True)
             if where in table
         ]
-        if any(not _equal(value, having[0][1]) for _, value, _ in having):
-            differing.append(_differs(where, having))
-    return differing
+        why = _why([(replay.recording, constant) for replay, constant in having])
+        if why:
+            found.append(_told(where, having, why))
+    return found
 
 
-def _differs(where: Where, having: Sequence[tuple[Replay, Baked, Spot]]) -> BakedValue:
-    """Note a value that differs between captures, unless the bucket's size explains it."""
-    recordings, values = [r.recording for r, _, _ in having], [value for _, value, _ in having]
-    (item, _, op, argument), (replay, _, spot) = where, having[0]
-    derived = _derivable(recordings, values)
-    named = tuple((bucket_name(r), v) for r, v in zip(recordings, values, strict=True))
-    if not derived:
+def _why(having: Sequence[tuple[Recording, Constant]]) -> str:
+    """Why it is not decided; "" where it is."""
+    found = [constant for _, constant in having]
+    values = [constant.value for constant in found]
+    if all(constant.whole for constant in found):
+        return ""
+    if any(constant.hidden for constant in found):
+        return HIDDEN
+    if len(having) == 1:
+        return ALONE
+    if all(equal(value, values[0]) for value in values):
+        return ""
+    return DERIVED if _derivable([recording for recording, _ in having], values) else DIFFERS
+
+
+def _told(where: Where, having: Sequence[tuple[Replay, Constant]], why: str) -> BakedValue:
+    """The value; a finding where the bucket's size does not explain it."""
+    (item, _, op, argument), (replay, first) = where, having[0]
+    named = tuple((bucket_name(r.recording), constant.value) for r, constant in having)
+    if why == DIFFERS:
         listed = ", ".join(f"{value!r} at {bucket}" for bucket, value in named[:LISTED])
-        replay.report(
-            "I17", "violated" if _two_of_a_key(recordings, values) else "not decided",
-            (Spot(replay.capture, spot.item, spot.event), op),
-            Trouble(f"{argument} was baked as {listed}",
-                    "one value for equal buckets, and otherwise one that the bucket's size gives"),
-        )  # fmt: skip
-    return BakedValue(item, op, argument, named, DERIVED if derived else DIFFERS)
-
-
-def _two_of_a_key(recordings: Sequence[Recording], values: Sequence[Baked]) -> bool:
-    """Whether two captures of one bucket, whose size is known, have different values."""
-    first: dict[tuple[int, int], Baked] = {}
-    return any(
-        r.num_tokens and not _equal(first.setdefault((r.num_tokens, r.slots), value), value)
-        for r, value in zip(recordings, values, strict=True)
-    )
-
-
-def _equal(one: Baked, other: Baked) -> bool:
-    return type(one) is type(other) and one == other
+        expected = "one value for equal buckets, and otherwise one that the bucket's size gives"
+        trouble = Trouble(f"{first.words} was baked as {listed}", expected)
+        replay.report("I17", "not decided", (first.spot, op), trouble)
+    return BakedValue(item, op, argument, first.words, named, why)
 
 
 def _derivable(recordings: Sequence[Recording], values: Sequence[Baked]) -> bool:
     """Whether the value is a function of the bucket's tokens or slots that launches use."""
-    if any(not r.num_tokens for r in recordings):
-        return False
     if isinstance(values[0], tuple):
         lengths = {len(v) if isinstance(v, tuple) else -1 for v in values}
         if len(lengths) != 1:
             return False
         columns = zip(*(v for v in values if isinstance(v, tuple)), strict=True)
         return all(
-            all(_equal(v, column[0]) for v in column) or _scalar_derivable(recordings, column)
+            all(equal(v, column[0]) for v in column) or _scalar_derivable(recordings, column)
             for column in columns
         )
     return _scalar_derivable(recordings, [v for v in values if not isinstance(v, tuple)])
@@ -146,16 +156,36 @@ def _scalar_derivable(recordings: Sequence[Recording], values: Sequence[Scalar])
 
 
 def _whole_of(base: Sequence[int], values: Sequence[int]) -> bool:
-    """Proportional to it, a constant away, clamped by one, or its number of tiles."""
+    """Proportional to it, to a neighbour or to its tiles, a constant away, or clamped by one."""
     pairs = list(zip(values, base, strict=True))
-    tiles = (1 << power for power in range(LARGEST_TILE.bit_length()))
+    tiles = [[-(-b // (1 << power)) for b in base] for power in range(LARGEST_TILE.bit_length())]
     return (
-        len({Fraction(v, b) for v, b in pairs}) == 1
+        any(_proportional(pairs, away) for away in (0, 1, -1))
         or len({v - b for v, b in pairs}) == 1
         or all(v == min(b, max(values)) for v, b in pairs)
         or all(v == max(b, min(values)) for v, b in pairs)
-        or any(all(v == -(-b // tile) for v, b in pairs) for tile in tiles)
+        or any(
+            len({Fraction(v, t) for v, t in zip(values, tiled, strict=True)}) == 1
+            for tiled in tiles
+        )
+        or any(_behind_others(values, tiled) for tiled in tiles)
     )
+
+
+def _proportional(pairs: Iterable[tuple[int, int]], away: int) -> bool:
+    """Also the bytes of offsets, of which there is one more than of rows, or of the last row."""
+    ratios = {Fraction(v, b + away) for v, b in pairs if b + away}
+    return len(ratios) == 1 and (not away or ratios.pop().denominator == 1)
+
+
+def _behind_others(values: Sequence[int], tiled: Sequence[int]) -> bool:
+    """Offsets behind tensors of whole tiles: one step a tile, from some first offset on.
+
+    Of two values that is always so, and shows nothing.
+    """
+    pairs = sorted(set(zip(tiled, values, strict=True)))
+    steps = {Fraction(v - w, t - u) for (u, w), (t, v) in pairwise(pairs) if t != u}
+    return len(values) > 2 and len({t for t, _ in pairs}) == len(pairs) and len(steps) == 1
 
 
 def _constant(values: Sequence[float]) -> bool:

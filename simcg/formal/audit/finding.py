@@ -8,6 +8,7 @@ from typing import Literal
 
 from simcg.formal.invariants import INVARIANTS
 from simcg.formal.recording import Recording
+from simcg.formal.words import counted
 
 Verdict = Literal["violated", "not decided", "holds only while"]
 """Wrong in some replay; nothing that was recorded decides it; right as long as a tensor lives."""
@@ -34,9 +35,10 @@ class Spot:
 class Finding:
     """One finding. Texts are "" where there is nothing to say.
 
-    ``bucket``: whose capture; ``op``: operator or break at ``spot``; ``tensor``: the storage, by
-    name or number, at ``address`` (-1 for none); ``writer``: who wrote it last; ``found`` and
-    ``expected`` say it; ``times``: how often the same was found, ``spot`` being the first.
+    ``bucket``: whose capture; ``op``: operator or break at ``spot``, called at ``line`` of the
+    program (``file:number``); ``tensor``: by declared name or number, in ``storage``, at
+    ``address`` (-1 for none); ``writer``: who wrote it last; ``found`` and ``expected`` say it;
+    ``times``: how often the same was found, ``spot`` being the first.
     """
 
     invariant: str
@@ -47,12 +49,15 @@ class Finding:
     found: str
     expected: str = ""
     tensor: str = ""
+    line: str = ""
     address: int = -1
     writer: str = ""
+    storage: int = -1
     times: int = 1
 
     def __str__(self) -> str:
-        where = ", ".join(text for text in (self.bucket, str(self.spot), self.op) if text)
+        at = f"{self.op} (at {self.line})" if self.line else self.op
+        where = ", ".join(text for text in (self.bucket, str(self.spot), at) if text)
         tensor = f"{self.tensor} at {self.address:#x}" if self.address >= 0 else self.tensor
         parts = [
             f"{self.found}",
@@ -62,8 +67,8 @@ class Finding:
             f"({self.times:,} times)" if self.times > 1 else "",
         ]
         law = f"{self.invariant} {INVARIANTS[self.invariant].name}"
-        verdict = f"{self.verdict} {self.tensor} lives" if self.ties else self.verdict
-        return f"{law}, {verdict}: {where}: " + "; ".join(part for part in parts if part)
+        tie = f" {self.tensor} lives and is not replaced" if self.ties else ""
+        return f"{law}, {self.verdict}{tie}: {where}: " + "; ".join(part for part in parts if part)
 
     @property
     def ties(self) -> bool:
@@ -73,8 +78,15 @@ class Finding:
 
 def bucket_name(recording: Recording) -> str:
     """The bucket in words."""
-    tokens = f"{recording.num_tokens:,} tokens" if recording.num_tokens else "size unknown"
-    return f"{tokens}, {recording.slots} slots" if recording.slots else tokens
+    return bucket_of(recording.num_tokens, recording.slots)
+
+
+def bucket_of(num_tokens: int, slots: int) -> str:
+    """The same for numbers; 0 tokens: unknown, 0 slots: none."""
+    if not num_tokens:
+        return "size unknown"
+    tokens = counted(num_tokens, "token")
+    return f"{tokens}, {counted(slots, 'slot')}" if slots else tokens
 
 
 def together(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -19,12 +19,26 @@ from simcg.formal.recording import (
     Op,
     Recording,
     Region,
+    Role,
     Segment,
     Signal,
     Wait,
 )
 
 THIS_REPLAY = "the value that the program gave it in this replay"
+MADE = ("output", "scratch")
+"""Roles of memory that each replay writes before it reads it."""
+NOT_WRITTEN: dict[Role, tuple[str, str, str]] = {
+    "static": (
+        "I11", "a replay writes a static input",
+        "the host alone writes it, before each replay; what steps hand on is a cache, and what a "
+        "step writes and then reads is scratch",
+    ),
+    "constant": ("I6", "a replay writes a constant", "nobody writes it"),
+}  # fmt: skip
+"""By role: invariant, finding and expectation where a replay writes it."""
+FROM_HOST = ("static", "constant", "cache")
+"""Roles of memory that may be returned as it is: what it holds is nothing that a replay makes."""
 
 
 def played(recording: Recording, capture: int) -> Replay:
@@ -72,6 +86,7 @@ class _Step:
             self._argument(item, argument, region)
         touched: set[int] = set()
         for spot, op in self._ops(item.events):
+            self._reached(item, op, spot)
             self._run(op, spot)
             touched |= {region.storage for region in op.writes}
         if not item.ran:
@@ -81,13 +96,34 @@ class _Step:
         for argument, region in given:
             if not item.ran or region.storage in touched:
                 # which rows it writes is up to each step
-                replay.put(region, Write(region.storage, self.spot, item.function, moment))
+                self._put(region, item.function, moment)
             elif replay.storage(region).place == "pool" and not replay.written(region):
                 self._never_given(item, argument, region)
+        self._returned(item, moment)
+
+    def _put(self, region: Region, function: str, moment: Moment) -> None:
+        self.replay.put(region, Write(region.storage, region, self.spot, function, moment))
+
+    def _returned(self, item: Break, moment: Moment) -> None:
         for region in item.returns:
             if region.bytes:
-                replay.returned.add(region.storage)
-                replay.put(region, Write(region.storage, self.spot, item.function, moment))
+                self.replay.returned.add(region.storage)
+                self._put(region, item.function, moment)
+        for region, kept in zip(item.returns, item.results, strict=False):
+            if not self.replay.storage(kept).fresh:
+                self.replay.copied[region.storage] = kept
+
+    def _reached(self, item: Break, op: Op, spot: Spot) -> None:
+        """Memory of the pool that a break uses without being given it."""
+        for region in (*op.reads, *op.writes):
+            if self.replay.storage(region).place != "pool" or region.storage in self.held:
+                continue
+            self.held.add(region.storage)  # say it once
+            trouble = Trouble(
+                f"{item.function} uses memory of the graphs that is none of its arguments: in a "
+                "replay it uses what the name then refers to", "an argument of the break", region,
+            )  # fmt: skip
+            self.replay.report("I4", "not decided", (spot, op.name), trouble)
 
     def _ops(self, events: tuple[Event, ...]) -> Iterator[tuple[Spot, Op]]:
         """The operators in order; other events take effect between them."""
@@ -111,10 +147,16 @@ class _Step:
         if weak:
             self.weak.add(region.storage)
             replay.count("I5")
-        if replay.storage(region).place == "outside":
+        storage = replay.storage(region)
+        if storage.place == "outside":
+            name = f"argument {argument.name} of {item.function}"
             if weak:
-                name = f"argument {argument.name} of {item.function}"
                 replay.use(Use(region, self.spot, name, baked=False))
+            elif not storage.declared and not storage.fresh:
+                found = "a break is given this tensor in every replay, whatever the program has"
+                trouble = Trouble(found, "a tensor that is declared: it is not replaced", region)
+                replay.count("I1")
+                replay.report("I1", "holds only while", (self.spot, name), trouble)
             return
         later = replay.overwritten(region)
         if later is not None:
@@ -167,9 +209,14 @@ class _Step:
 
     def _unset(self, region: Region) -> bool:
         """Whether some of it holds anything; caches and the like hold what steps left there."""
-        storage = self.replay.storage(region)
-        must_be_set = storage.place == "pool" or storage.role == "output"
-        return must_be_set and bool(self.replay.foreign(region))
+        replay = self.replay
+        if replay.storage(region).place == "pool":
+            return bool(replay.foreign(region))
+        return any(
+            replay.foreign(region, one.runs)
+            for one in replay.declared_in(region)
+            if one.role in MADE
+        )
 
     def _has_address(self, op: Op, spot: Spot, region: Region) -> bool:
         """Whether each replay has the region at the recorded address."""
@@ -189,7 +236,7 @@ class _Step:
     def _read(self, op: Op, spot: Spot, region: Region) -> None:
         replay, storage = self.replay, self.replay.storage(region)
         replay.count("I4")
-        if storage.role == "static":
+        if any(one.role == "static" for one in replay.declared_in(region)):
             replay.count("I11")
         if region.storage in replay.returned:
             replay.count("I3")
@@ -199,11 +246,11 @@ class _Step:
             if write.storage == replay.owner(region):
                 partly |= write.partly
                 self._in_order(op, spot, region, number)
-            elif storage.place == "outside":
-                self._unwritten_output(op, spot, region, address)
-            else:
+            elif storage.place == "pool":
                 self._undefined(op, spot, region, (number, address))
                 return
+        if storage.place == "outside" and base_name(op.name) not in SELECTING:
+            self._unwritten_output(op, spot, region)
         if partly:
             found = "it reads memory of which some may not be written in this replay"
             replay.report("I4", "not decided", (spot, op.name), Trouble(found, "", region))
@@ -218,15 +265,17 @@ class _Step:
             trouble = Trouble(found, "an event between the two", region, -1, number)
             replay.report("I21", "violated", (spot, op.name), trouble)
 
-    def _unwritten_output(self, op: Op, spot: Spot, region: Region, address: int) -> None:
+    def _unwritten_output(self, op: Op, spot: Spot, region: Region) -> None:
         """Outputs are no state; what else comes from outside holds what it held before."""
-        replay = self.replay
-        if replay.storage(region).role == "output" and base_name(op.name) not in SELECTING:
-            trouble = Trouble(
-                "it reads an output before this replay writes it",
-                "an output is written first; what steps hand on is a cache", region, address,
-            )  # fmt: skip
-            replay.report("I4", "violated", (spot, op.name), trouble)
+        for one in self.replay.declared_in(region):
+            unwritten = self.replay.foreign(region, one.runs) if one.role in MADE else []
+            if unwritten:
+                trouble = Trouble(
+                    f"it reads {one.article} before this replay writes it",
+                    f"{one.article} is written first; what steps hand on is a cache",
+                    region, unwritten[0][1], tensor=str(one),
+                )  # fmt: skip
+                self.replay.report("I4", "violated", (spot, op.name), trouble)
 
     def _undefined(self, op: Op, spot: Spot, region: Region, last: tuple[int, int]) -> None:
         """Bytes of the pool that hold no write of this tensor."""
@@ -252,18 +301,25 @@ class _Step:
         )
 
     def _write(self, op: Op, spot: Spot, region: Region, moment: Moment, partly: bool) -> None:
-        replay, role = self.replay, self.replay.storage(region).role
+        replay = self.replay
         replay.count("I6")
-        if not op.decided:
-            pass  # what it is given it may leave as it is
-        elif role == "static":
-            expected = "the host alone writes it, before each replay; what steps change is a cache"
-            trouble = Trouble("a replay writes a static input", expected, region)
-            replay.report("I11", "violated", (spot, op.name), trouble)
-        elif role == "constant":
-            trouble = Trouble("a replay writes a constant", "nobody writes it", region)
-            replay.report("I6", "violated", (spot, op.name), trouble)
-        replay.put(region, Write(region.storage, spot, op.name, moment, partly))
+        # what an operator that nobody knows is given it may leave as it is
+        for one in replay.declared_in(region) if op.decided else ():
+            if one.role in NOT_WRITTEN:
+                key, found, expected = NOT_WRITTEN[one.role]
+                trouble = Trouble(found, expected, region, tensor=str(one))
+                replay.report(key, "violated", (spot, op.name), trouble)
+        if isinstance(self.item, Segment) and region.storage in replay.copied:
+            self._write_to_copy(op, spot, region)
+        replay.put(region, Write(region.storage, region, spot, op.name, moment, partly))
+
+    def _write_to_copy(self, op: Op, spot: Spot, region: Region) -> None:
+        """A graph changes its copy of memory that a break returned and keeps."""
+        kept = self.replay.copied[region.storage]
+        state = any(one.role == "cache" for one in self.replay.declared_in(kept))
+        found = "it changes a copy of memory that a break keeps and returned, and not that memory"
+        trouble = Trouble(found, "fresh memory from the break, or an argument", kept)
+        self.replay.report("I3", "violated" if state else "not decided", (spot, op.name), trouble)
 
 
 def _check_output(replay: Replay) -> None:
@@ -275,6 +331,9 @@ def _check_output(replay: Replay) -> None:
         return
     if not region.bytes:
         return
+    roles = {one.role for one in replay.declared_in(region)}
+    if roles and roles <= set(FROM_HOST):
+        return  # these rows are nothing that a replay makes
     replay.count("I14")
     foreign, later = replay.foreign(region), replay.overwritten(region)
     expected = "rows that this replay wrote, until the next one"

@@ -34,6 +34,8 @@ class Memory:
 
     def write(self, runs: Runs, number: int) -> None:
         """From now on the runs have that number."""
+        if not len(runs):
+            return
         after = self._numbers[np.searchsorted(self._edges, runs.ends, side="right") - 1]
         run = np.searchsorted(runs.starts, self._edges, side="right") - 1
         outside = (run < 0) | (self._edges > runs.ends[run])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from simcg.formal.audit.finding import bucket_name
 from simcg.formal.audit.memory import NOBODY, Memory
 from simcg.formal.audit.replay import Replay, Trouble, Use
-from simcg.formal.audit.runs import Runs, runs_of
+from simcg.formal.audit.runs import Runs, common, runs_of
 from simcg.formal.recording import Break, Region, Role, Storage
 
 HELD = "memory that is declared, or that a break holds, for as long as its graph"
@@ -75,10 +75,13 @@ def _check_life(replay: Replay, uses: list[Use], held: bool, in_pool: bool) -> N
 def _report_life(replay: Replay, key: str, use: Use, found: str, held: bool) -> None:
     storage = replay.storage(use.region)
     replay.count(key)
-    if storage.gone:
-        found += ", and it was freed: its block has another owner"
+    if storage.gone and replay.recording.released:
+        found += "; it was freed, and so were the graphs: which came first was not recorded"
+        replay.report(key, "not decided", (use.spot, use.op), Trouble(found, HELD, use.region))
+    elif storage.gone:
+        found += ", and it was freed: its block may have another owner"
         replay.report(key, "violated", (use.spot, use.op), Trouble(found, HELD, use.region))
-    elif storage.role == "unknown" and not held:
+    elif not storage.declared and not held:
         replay.report(key, "holds only while", (use.spot, use.op), Trouble(found, HELD, use.region))
 
 
@@ -114,17 +117,25 @@ def _overlap(replay: Replay, other: Replay, use: Use, number: int) -> tuple[str,
     """Invariant, finding and expectation where that write may not touch what is used."""
     if number == NOBODY:
         return None
-    mine = replay.storage(use.region)
-    theirs = other.recording.storages[other.writes[number].storage]
+    write = other.writes[number]
+    assert write.region is not None  # that of nobody has none
+    mine, theirs = replay.storage(use.region), other.storage(write.region)
     who = "its own replay" if other is replay else f"a replay of {bucket_name(other.recording)}"
     found = f"{who} writes memory that the graph keeps: {other.told(number)}"
     if (theirs.address, theirs.bytes) != (mine.address, mine.bytes):
         return "I6" if use.baked else "I5", found, "a footprint beside it"
     if theirs.place == "pool":
         return "I2", found, "the tag of its capture, whichever bucket ran before"
-    if theirs.role == mine.role or mine.role not in _NEVER_WRITTEN:
-        return None  # said where the write is, or memory that steps hand on
-    return _NEVER_WRITTEN[mine.role], found, f"nobody but the host writes a {mine.role} tensor"
+    for one in replay.declared_in(use.region):
+        touched = common(one.runs, other.runs(write.region))
+        same = any(
+            one.role == d.role and len(common(touched, d.runs))
+            for d in other.declared_in(write.region)
+        )
+        if one.role in _NEVER_WRITTEN and len(touched) and not same:
+            expected = f"nobody but the host writes a {one.role} tensor"
+            return _NEVER_WRITTEN[one.role], found, expected
+    return None  # said where the write is, or memory that steps hand on
 
 
 _NEVER_WRITTEN: dict[Role, str] = {"static": "I11", "constant": "I6"}

@@ -44,6 +44,17 @@ def runs_of(region: Region, base: int) -> Runs:
     return _merged(np.sort(starts), length)
 
 
+def common(one: Runs, other: Runs) -> Runs:
+    """The addresses in both."""
+    low = np.searchsorted(other.ends, one.starts, side="right")
+    high = np.searchsorted(other.starts, one.ends, side="left")
+    counts = np.maximum(high - low, 0)
+    mine = np.repeat(np.arange(len(one)), counts)
+    theirs = np.repeat(low - (np.cumsum(counts) - counts), counts) + np.arange(int(counts.sum()))
+    starts = np.maximum(one.starts[mine], other.starts[theirs])
+    return Runs(starts, np.minimum(one.ends[mine], other.ends[theirs]), one.exact and other.exact)
+
+
 def _innermost(region: Region) -> tuple[int, list[tuple[int, int]]]:
     """Bytes without a gap, and the (size, stride) of the dimensions that repeat them."""
     length = region.item_bytes
