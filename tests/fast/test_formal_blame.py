@@ -8,10 +8,12 @@ import pytest
 
 from simcg.formal.blame import blame_output, blame_world
 from simcg.formal.check import OLD
-from simcg.formal.machine import Machine, layout_of
+from simcg.formal.launch import Launch
+from simcg.formal.machine import Machine, Run, Tags, layout_of
 from simcg.formal.memory import Tag
 from simcg.formal.program import Op, Program
 from simcg.formal.terms import Terms
+from simcg.formal.violation import Violation
 
 PROGRAM = Program((Op("scatter", (0,)), Op("state", (0,)), Op("scatter", (2,)), Op("state", (2,))))
 ROWS, LENGTH = 2, 3
@@ -102,7 +104,37 @@ def test_blame_is_that_of_the_innermost_difference() -> None:
         (terms.make("state", 0, terms.make("old state", 1, 0), a),
          terms.make("state", 0, terms.make("fresh state"), a), "I15"),
     ):  # fmt: skip
-        for around in (lambda t: t, lambda t: terms.make("gemm", 9, t),
-                       lambda t: terms.make("add", 9, c, t)):  # fmt: skip
+        for around in (lambda t: t, lambda t: terms.make("gemm", 3, t),
+                       lambda t: terms.make("add", 3, c, t)):  # fmt: skip
             told = blame_output(m, [around(want)], [around(got)])
             assert told.key == key, told
+
+
+def test_a_stale_input_is_no_matter_of_streams() -> None:
+    """Also where the last operator is one of the second stream."""
+    program = Program((Op("gemm", (0,)), Op("gemm", (1,), side=True)))
+    layout = layout_of(program, tokens=2, slots=1, rows=1, length=2)
+    m = Machine(Terms(), program, layout)
+    at = m.at.statics
+    run = Run((0,), 1, 2, 1, 2, at, 2, Tags((0,), 1))
+    launch = Launch(0, "gemm", (at["ids"],), (0,), m.pool.allocate(2), 2, 1)
+    with pytest.raises(Violation) as stale:
+        m.run(launch, run)
+    assert stale.value.key == "I11"
+    m.memory.fill(at["ids"], 2, m.terms.make("token", 0, 0), run.tags["ids"])
+    m.run(launch, run)
+    side = Launch(1, "gemm", (launch.out,), (1,), m.pool.allocate(2), 2, 1, side=True)
+    m.memory.tag[launch.out + 1] = ("nothing",)
+    with pytest.raises(Violation) as unordered:
+        m.run(side, run)
+    assert unordered.value.key == "I21"
+    m.memory.put(launch.out, m.memory.value[launch.out : launch.out + 2], run.tags[1])
+    m.run(side, run)
+
+
+def test_a_term_is_shown_with_the_number_of_its_operator_counted_from_one() -> None:
+    """As ``t1`` is what the first operator makes."""
+    terms = Terms()
+    ids = terms.make("token", 0, 1)
+    assert terms.show(terms.make("gemm", 0, ids)).startswith("gemm#1(")
+    assert terms.show(terms.make("gemm", 4, ids)).startswith("gemm#5(")

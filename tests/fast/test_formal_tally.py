@@ -1,0 +1,116 @@
+"""What an exploration counts is how often it did it: told by counting the same things apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import permutations, product
+
+import pytest
+
+from simcg.backend import FULL
+from simcg.formal.enumerate import Scope, Sequences, after, fresh, single_steps, steps
+from simcg.formal.explore import settings
+from simcg.formal.program import Op, Program
+from simcg.formal.stage import Checks, Stage, explore
+from simcg.formal.step import Step
+from simcg.formal.tally import Tally
+from simcg.formal.violation import Violation
+
+SCOPE = Scope(
+    ops=3, breaks=1, tokens=2, sequences=2, trace=2, ladders=(((1, 1), (2, 2)),), length=2
+)
+STATE = Program((Op("state", (0,)),))
+SIDE = Program((Op("gemm", (0,), side=True), Op("gemm", (0,)), Op("add", (1, 2))))
+SCALAR = Program((Op("launch", (0,)), Op("reduce", (1,))))
+
+
+def told(checks: Checks, program: Program) -> Tally:
+    tally = explore(Stage("one", checks, SCOPE), [program])
+    assert tally.failed is None
+    assert tally.counts["programs"] == 1
+    return tally
+
+
+def traces(before: Sequences, length: int) -> Iterator[list[Step]]:
+    """Every trace of one to so many steps."""
+    for step in steps(SCOPE, before) if length else ():
+        yield [step]
+        yield from ([step, *more] for more in traces(after(before, step), length - 1))
+
+
+@pytest.mark.parametrize(("program", "streams"), [(STATE, 1), (SIDE, 2)], ids=["state", "side"])
+def test_a_walk_takes_every_trace_step_by_step(program: Program, streams: int) -> None:
+    """With all buckets captured before and with the last one late, each stream order."""
+    tally, every = told("traces", program), list(traces(fresh(2), SCOPE.trace))
+    orders = len(list(settings(SCOPE, program)))
+    walks = 2 * orders * streams
+    assert tally.counts["walks"] == walks
+    assert tally.counts["trace steps"] == walks * len(every)
+    second = [trace for trace in every if len(trace) == 2]
+    assert tally.witnesses["I14"] == walks * len(second)
+    first = {id(trace[0]) for trace in second}
+    assert tally.witnesses["I22"] == orders * streams * len(first)
+
+
+def test_a_capture_is_checked_elsewhere_once_and_at_each_operator_that_fails() -> None:
+    for program in (STATE, SIDE):
+        tally, number = told("captures", program), len(list(settings(SCOPE, program)))
+        assert tally.counts["settings"] == number
+        assert tally.witnesses["I16"] == number
+        assert tally.witnesses["I20"] == number * len(program.ops)
+
+
+def test_ranks_step_in_pairs_of_one_mode_also_after_each_failed_capture() -> None:
+    """A scalar of the host is the same on all ranks: two modes make no four kinds of pairs."""
+    tally, every = told("ranks", SCALAR), single_steps(SCOPE, SCALAR)
+    assert {step.mode for step in every} == {0, 1}
+    alike = [(a, b) for a, b in product(every, every) if a.mode == b.mode]
+    differ = sum((a.tokens, len(a.requests)) != (b.tokens, len(b.requests)) for a, b in alike)
+    captures = [len(s.ladder) * len(s.modes) for s in settings(SCOPE, SCALAR)]
+    assert tally.counts["settings"] == len(captures)
+    rounds = sum(1 + number for number in captures)
+    assert tally.counts["lockstep steps"] == rounds * len(alike)
+    assert tally.witnesses["I19"] == rounds * differ
+
+
+def test_single_steps_are_counted_as_eager_replayed_and_padded() -> None:
+    tally, every = told("steps", STATE), single_steps(SCOPE, STATE)
+    counts = tally.counts
+    found = list(settings(SCOPE, STATE))
+    assert counts["settings"] == len(found)
+    assert counts["captures"] == sum(len(s.order) for s in found)
+    checked = [s for s in found if s.order == (0, 1)] if counts["settings like another"] else found
+    assert counts["steps"] % len(every) == 0
+    assert counts["steps"] == (len(found) - counts["settings like another"]) * len(every)
+    assert counts["eager"] + counts["replays"] == counts["steps"]
+    # two tokens of one request each go to (2, 2); one token to (1, 1): none of either is padded
+    assert counts["eager"] == counts["padded"] == 0
+    assert checked
+
+
+def test_a_ladder_without_the_size_is_counted_as_eager_and_as_padded() -> None:
+    scope = Scope(ops=1, breaks=0, tokens=3, sequences=1, ladders=(((2, 1),),), length=3)
+    tally = explore(Stage("one", "steps", scope), [STATE])
+    queries = [step.tokens for step in single_steps(scope, STATE)]
+    kept = len(list(settings(scope, STATE))) - tally.counts["settings like another"]
+    assert tally.counts["eager"] == kept * queries.count(3)
+    assert tally.counts["padded"] == tally.witnesses["I7"] == kept * queries.count(1)
+    assert tally.counts["replays"] == kept * (queries.count(1) + queries.count(2))
+
+
+def test_tallies_add_up_and_the_first_violation_stays() -> None:
+    one, other = Tally(), Tally()
+    one.counts["steps"], other.counts["steps"], other.witnesses["I7"] = 3, 4, 2
+    one.cpu_ns, other.cpu_ns = 10, 5
+    other.failed = first = Violation("I7", "first")
+    one.add(other)
+    late = Tally()
+    late.failed = Violation("I8", "later")
+    one.add(late)
+    assert (one.counts["steps"], one.witnesses["I7"], one.cpu_ns) == (7, 2, 15)
+    assert one.failed is first
+
+
+def test_every_order_of_captures_is_a_setting() -> None:
+    orders = [s.order for s in settings(SCOPE, STATE) if s.backend is FULL]
+    assert orders == list(permutations(range(2)))
