@@ -133,8 +133,15 @@ def test_a_stale_input_is_no_matter_of_streams() -> None:
 
 
 def test_a_term_is_shown_with_the_number_of_its_operator_counted_from_one() -> None:
-    """As ``t1`` is what the first operator makes."""
+    """As ``t1`` is what the first operator makes. What lies deeper than three is cut short."""
     terms = Terms()
-    ids = terms.make("token", 0, 1)
-    assert terms.show(terms.make("gemm", 0, ids)).startswith("gemm#1(")
-    assert terms.show(terms.make("gemm", 4, ids)).startswith("gemm#5(")
+    ids = terms.make("token", 4, 1)
+    assert terms.show(ids) == "s4[1]"
+    assert terms.show(terms.make("old cache", 1, 2, 3)) == "old cache#2[row 2, position 3]"
+    assert terms.show(terms.make("old state", 1, 2)) == "old state#2[row 2]"
+    nested = terms.make("gemm", 0, ids)
+    assert terms.show(nested) == "gemm#1(s4[1])"
+    nested = terms.make("add", 1, terms.make("gemm", 4, nested), ids)
+    assert terms.show(nested) == "add#2(gemm#5(gemm#1(s4[1])), s4[1])"
+    assert terms.show(terms.make("gemm", 6, nested)) == "gemm#7(add#2(gemm#5(gemm#1(...)), s4[1]))"
+    assert "gemm#1(...)" not in terms.show(nested)
