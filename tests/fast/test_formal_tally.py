@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import permutations, product
 
 import pytest
@@ -11,9 +12,12 @@ from simcg.backend import FULL
 from simcg.formal.enumerate import Scope, Sequences, after, fresh, single_steps, steps
 from simcg.formal.explore import settings
 from simcg.formal.program import Op, Program
+from simcg.formal.rules import Rules
 from simcg.formal.stage import Checks, Stage, explore
 from simcg.formal.step import Step
 from simcg.formal.tally import Tally
+from simcg.formal.terms import Terms
+from simcg.formal.traces import Node, tree
 from simcg.formal.violation import Violation
 
 SCOPE = Scope(
@@ -114,3 +118,22 @@ def test_tallies_add_up_and_the_first_violation_stays() -> None:
 def test_every_order_of_captures_is_a_setting() -> None:
     orders = [s.order for s in settings(SCOPE, STATE) if s.backend is FULL]
     assert orders == list(permutations(range(2)))
+
+
+def paths(nodes: tuple[Node, ...]) -> Iterator[list[Step]]:
+    for node in nodes:
+        yield [node.step]
+        yield from ([node.step, *more] for more in paths(node.then))
+
+
+def test_a_tree_has_every_trace_and_both_scalars_where_the_host_gives_one() -> None:
+    for program in (STATE, SCALAR):
+        setting = next(settings(SCOPE, program))
+        found = list(paths(tree(SCOPE, setting.runner(Terms(), Rules()).machine)))
+        modes = (0, 1) if program is SCALAR else (0,)
+        expected = [
+            [replace(step, mode=mode) for step, mode in zip(trace, chosen, strict=True)]
+            for trace in traces(fresh(2), SCOPE.trace)
+            for chosen in product(modes, repeat=len(trace))
+        ]
+        assert {tuple(path) for path in found} == {tuple(trace) for trace in expected}
