@@ -11,7 +11,6 @@ from simcg.formal.audit.finding import Finding
 from simcg.formal.audit.replay import storage_name
 from simcg.formal.recording import Allocate, Break, Free, Op, Recording
 from simcg.report.plots import BLUE, GREEN, GREY, ORANGE, PURPLE
-from simcg.report.units import size
 
 SHADE = "#F0E6D2"
 """Behind what a break did at capture."""
@@ -131,7 +130,7 @@ def _row_name(recording: Recording, number: int) -> str:
     """A storage by its declared name, or where it lies."""
     storage, name = recording.storages[number], storage_name(recording, number)
     kind = "a break's own" if storage.fresh else storage.place
-    return name if storage.name else f"{name} ({kind}, {size(storage.bytes)})"
+    return name if storage.name else f"{name}, {kind}"
 
 
 def _op_name(op: Op) -> str:

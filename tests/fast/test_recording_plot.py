@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import numpy as np
@@ -29,11 +30,11 @@ def point(line: Line2D) -> Point:
 
 
 def place(axes: Axes, words: str) -> float:
-    """The height of the storage whose name begins so."""
+    """The height of the storage that is called so."""
     return next(
         float(y)
         for y, tick in zip(axes.get_yticks(), axes.get_yticklabels(), strict=True)
-        if tick.get_text().startswith(words)
+        if re.split("[,(]", tick.get_text())[0].strip() == words
     )
 
 
@@ -43,8 +44,7 @@ def ops(recording: Recording) -> list[Op]:
 
 def height(axes: Axes, recording: Recording, storage: int) -> float:
     one = recording.storages[storage]
-    name = f"{one.role} {one.name!r}" if one.name else f"storage {storage} "
-    return place(axes, name)
+    return place(axes, f"{one.role} {one.name!r}" if one.name else f"storage {storage}")
 
 
 def test_each_access_is_a_mark_at_its_operator_and_its_storage() -> None:
