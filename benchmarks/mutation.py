@@ -76,7 +76,7 @@ def first_failure(root: Path, tests: list[str], *before: str, wall_s: float = 36
     shutil.rmtree(root / ".hypothesis", ignore_errors=True)
     argv = ["-x", "-q", "-n0", "-p", "no:cacheprovider", "-p", "benchmarks.mutation_hooks"]
     command = [sys.executable, *before, "-m", "pytest", *argv, "--hypothesis-seed=0", *tests]
-    environment = {**os.environ, PLAN: str(root / "plan.json")}
+    environment = {**os.environ, PLAN: str(root / "plan.json"), "PYTHONDONTWRITEBYTECODE": ""}
     with subprocess.Popen(
         command, cwd=root, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         text=True, start_new_session=True,
