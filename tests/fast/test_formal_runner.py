@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from simcg.backend import BREAKABLE
+from simcg.formal.memory import STATICS
 from simcg.formal.program import Op, Program
 from simcg.formal.rules import Rules
 from simcg.formal.runner import Runner
@@ -49,3 +50,11 @@ def test_it_is_planned_anew_when_somebody_holds_the_memory_it_had() -> None:
     take(runner, 2)
     (again,) = runner.plans.values()
     assert again == plan
+
+
+def test_a_static_input_has_the_cells_that_the_largest_step_fills() -> None:
+    runner = uncaptured()
+    largest = Step((Request(0, 0, 0, 2), Request(1, 1, 0, 1)))
+    filled = {name: len(values) for name, values in runner.images.of(largest, 3, 2)}
+    layout = runner.machine.layout
+    assert filled == {name: layout.static_cells(name) for name in STATICS}
