@@ -458,6 +458,15 @@ RIGHT: dict[str, Edit] = {
         )
     ),
     "a bucket captured twice": twice(both()),
+    "an object that a break is given": item(
+        1,
+        arguments=(
+            Argument("0", "weak", big(Q)),
+            Argument("1", "weak", big(MIXED)),
+            Argument("2", "strong", big(KV)),
+            Argument("3", "object", None, "Plan"),
+        ),
+    ),
     "another model in another backend": twice(elsewhere),
     "values that are the same": op(0, 3, baked={"scale": 0.5}),
 }

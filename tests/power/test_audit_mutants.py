@@ -7,6 +7,7 @@ is equivalent to the original.
 from __future__ import annotations
 
 import sys
+from dataclasses import astuple
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -19,8 +20,8 @@ from tests.wrong_recordings import RIGHT, WRONG
 
 PACKAGE = "simcg.formal.audit"
 MODULES = (
-    "finding", "runs", "memory", "clocks", "ops", "replay", "flow", "order", "outside", "baked",
-    "check",
+    "finding", "runs", "memory", "clocks", "ops", "replay", "flow", "order", "outside", "constants",
+    "again", "baked", "check",
 )  # fmt: skip
 """In the order in which they import each other."""
 
@@ -76,7 +77,7 @@ MUTANTS = {
         "elif False:",
     ),
     "results are not copied": ("flow", "for region in item.returns:", "for region in ():"),
-    "results are buffers like any": ("flow", "replay.returned.add(region.storage)", "pass"),
+    "results are buffers like any": ("flow", "self.replay.returned.add(region.storage)", "pass"),
     "break memory is as good as any": (
         "flow", "            if storage.fresh:\n", "            if False:\n"
     ),
@@ -88,9 +89,6 @@ MUTANTS = {
     "unknown operators read all that they are given": (
         "flow", "for region in op.reads if op.decided else ():", "for region in op.reads:"
     ),
-    "unknown operators write all that they are given": (
-        "flow", "if not op.decided:\n            pass", "if False:\n            pass"
-    ),
     "scattering writes everything": (
         "flow", "self._write(op, spot, region, moment, region in unset)",
         "self._write(op, spot, region, moment, False)",
@@ -100,10 +98,6 @@ MUTANTS = {
         "partial = False",
     ),
     "everything scatters": ("flow", "partial = base_name(op.name) in PARTIAL", "partial = True"),
-    "caches must be set": (
-        "flow", 'must_be_set = storage.place == "pool" or storage.role == "output"',
-        "must_be_set = True",
-    ),
     "choosing is reading": ("flow", "elif base_name(op.name) in SELECTING:", "elif False:"),
     "free memory may be used": ("flow", "if region.storage not in replay.alive:", "if False:"),
     "nothing is freed": ("flow", "self.replay.alive.discard(event.storage)", "pass"),
@@ -111,11 +105,6 @@ MUTANTS = {
     "unwritten memory may be read": (
         "flow", "                self._undefined(op, spot, region, (number, address))\n", ""
     ),
-    "outputs may be read first": (
-        "flow", 'if replay.storage(region).role == "output" and', "if False and"
-    ),
-    "static inputs may be written": ("flow", 'elif role == "static":', "elif False:"),
-    "constants may be written": ("flow", 'elif role == "constant":', "elif False:"),
     "writes come before reads": (
         "flow", "        for region in op.reads if op.decided else ():",
         "        for region in op.writes:\n"
@@ -170,11 +159,6 @@ MUTANTS = {
     "a capture may end in a break": ("order", "elif after is None:", "elif False:"),
     # outside
     "nothing is gone": ("outside", "if storage.gone:\n        found", "if False:\n        found"),
-    "all is declared": ("outside", 'elif storage.role == "unknown" and not held:', "elif False:"),
-    "declarations do not count": (
-        "outside", 'elif storage.role == "unknown" and not held:',
-        "elif not held:",
-    ),
     "nobody holds": (
         "outside", '_report_life(replay, "I1", baked, found, held)',
         '_report_life(replay, "I1", baked, found, False)',
@@ -204,24 +188,94 @@ MUTANTS = {
         "outside", '    if theirs.place == "pool":\n',
         "    if False:\n",
     ),
-    "roles differ without harm": ("outside", "if theirs.role == mine.role or", "if True or"),
+    "unknown operators write all that they are given": (
+        "flow", "for one in replay.declared_in(region) if op.decided else ():",
+        "for one in replay.declared_in(region):",
+    ),
+    "caches must be set": (
+        "flow", "for one in replay.declared_in(region)\n            if one.role in MADE",
+        "for one in replay.declared_in(region)",
+    ),
+    "outputs may be read first": ("flow", "if one.role in MADE else []", "if False else []"),
+    "static inputs may be written": (
+        "flow", "if one.role in NOT_WRITTEN:", "if one.role == 'constant':"
+    ),
+    "constants may be written": ("flow", "if one.role in NOT_WRITTEN:", "if one.role == 'static':"),
+    "a break may use what it is not given": ("flow", "self._reached(item, op, spot)", "pass"),
+    "graphs may change copies": ("flow", "region.storage in replay.copied:", "False:"),
+    "breaks keep what they make": (
+        "flow", "if not self.replay.storage(kept).fresh:", "if True:"
+    ),
+    "no copy is of state": ("flow", '"violated" if state else "not decided"', '"not decided"'),
+    "arguments may be replaced": (
+        "flow", "elif not storage.declared and not storage.fresh:", "elif False:"
+    ),
+    "what is returned is always made": (
+        "flow", "if roles and roles <= set(FROM_HOST):", "if False:"
+    ),
+    "a role is all of its storage's": (
+        "replay", "common(runs, runs_of(place, storage.address))", "runs"
+    ),
+    "nothing is known to happen": (
+        "order", "if not any(_does(item) for item in items):", "if False:"
+    ),
+    "all is declared": ("outside", "elif not storage.declared and not held:", "elif False:"),
+    "declarations do not count": (
+        "outside", "elif not storage.declared and not held:", "elif not held:"
+    ),
+    "what was freed as its graphs were is wrong": (
+        "outside", "if storage.gone and replay.recording.released:", "if False:"
+    ),
+    "roles differ without harm": ("outside", "and len(touched) and not same:", "and False:"),
     "caches are never written": (
-        "outside", "or mine.role not in _NEVER_WRITTEN:\n        return None",
-        "or False:\n        return None",
+        "outside", "if one.role in _NEVER_WRITTEN and len(touched)", "if len(touched)"
     ),
     # baked values
-    "baked values are not compared": (
-        "baked", "if any(not _equal(value, having[0][1])",
-        "if any(False",
+    "places are not compared": (
+        "constants", "return not storage.fresh and", "return False and"
     ),
-    "every value follows": ("baked", "derived = _derivable(recordings, values)", "derived = True"),
-    "no value follows": ("baked", "derived = _derivable(recordings, values)", "derived = False"),
+    "where a place begins is all the same": (
+        "constants", "(region.offset, region.bytes, *", "(region.bytes, *"
+    ),
+    "whole tensors are chosen too": (
+        "constants", "whole=replay.is_whole(region)", "whole=False"
+    ),
+    "values are not compared": (
+        "baked", "if all(equal(value, values[0]) for value in values):", "if True:"
+    ),
+    "one capture is enough": (
+        "baked", "if len(having) == 1:\n        return ALONE",
+        "if len(having) == 1:\n        return \"\"",
+    ),
+    "an object is a value": (
+        "baked", "if any(constant.hidden for constant in found):", "if False:"
+    ),
+    "backends are one": (
+        "baked", "(recording.backend, recording.group) if", "recording.backend if"
+    ),
+    "every value follows": (
+        "baked", "return DERIVED if _derivable(", "return DERIVED if True or _derivable("
+    ),
+    "no value follows": (
+        "baked", "return DERIVED if _derivable(", "return DERIVED if False and _derivable("
+    ),
+    "operators are alike": ("again", "if before == now:", "if True:"),
     "equal buckets may differ": (
-        "baked", "if _two_of_a_key(recordings, values) else",
-        "if False else",
+        "again", '"not decided" if doubt else "violated"', '"not decided"'
+    ),
+    "equal buckets of any backend are one": (
+        "again", "if one.recording.group != other.recording.group:", "if False:"
+    ),
+    "graphs are never released": (
+        "again", "elif one.recording.released or other.recording.released:", "elif False:"
     ),
     "buckets of any size are equal": (
-        "baked", "(r.num_tokens, r.slots), value), value)", "0, value), value)"
+        "again", "(recording.backend, recording.num_tokens, recording.slots), []",
+        "(recording.backend, 0, 0), []",
+    ),
+    "places in the pool may differ": (
+        "again", "constants(one, pool=True), constants(other, pool=True)",
+        "constants(one), constants(other)",
     ),
     "host tensors are not baked": ("baked", '.place == "host":', '.place == "nowhere":'),
     # what is told
@@ -261,7 +315,10 @@ def seen(checker: Any) -> dict[str, object]:
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             told[case] = type(error)
         else:
-            told[case] = list(map(str, report.findings)), [v.why for v in report.differing]
+            told[case] = (
+                list(map(str, report.findings)),
+                list(map(str, map(astuple, report.undecided))),
+            )
     return told
 
 
