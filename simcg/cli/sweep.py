@@ -69,7 +69,7 @@ def command(  # noqa: PLR0917 - one a flag
 
     \b
     Examples:
-      simcg sweep --vary request-rate=1,2,4 --vary ladder=default,best --out runs.jsonl
+      simcg sweep --vary request-rate=1,2,4 --vary ladder=default,best --out sweep.jsonl
       simcg sweep trace.csv --vary max-chunk=2048,8192 --vary policy=mixed,bucket-edge-mixed
     """
     require(sort in FIGURES, "--sort", "", sort, one_of(sort, FIGURES))
