@@ -58,3 +58,13 @@ def test_a_static_input_has_the_cells_that_the_largest_step_fills() -> None:
     filled = {name: len(values) for name, values in runner.images.of(largest, 3, 2)}
     layout = runner.machine.layout
     assert filled == {name: layout.static_cells(name) for name in STATICS}
+
+
+def test_a_weight_is_one_cell() -> None:
+    machine = uncaptured().machine
+    memory, at = machine.memory, machine.at.pool + 3
+    values, tags = list(memory.value), list(memory.tag)
+    machine.make_weight(2, at)
+    assert [i for i, value in enumerate(memory.value) if value != values[i]] == [at]
+    assert [i for i, tag in enumerate(memory.tag) if tag != tags[i]] == [at]
+    assert memory.tag[at] == ("weight", 2)

@@ -137,3 +137,20 @@ def test_a_tree_has_every_trace_and_both_scalars_where_the_host_gives_one() -> N
             for chosen in product(modes, repeat=len(trace))
         ]
         assert {tuple(path) for path in found} == {tuple(trace) for trace in expected}
+
+
+def test_replays_with_empty_request_slots_are_counted_for_what_speaks_of_them() -> None:
+    """I9 speaks of them where requests are told apart, I7 of every padded row."""
+    scope = Scope(ops=1, breaks=0, tokens=3, sequences=2, ladders=(((3, 2),),), length=3)
+    program = Program((Op("causal", (0,)),))
+    tally = explore(Stage("one", "steps", scope), [program])
+    every = single_steps(scope, program)
+    slotted = [s for s in settings(scope, program) if s.ladder.buckets[0].slots]
+    assert len(slotted) == 1
+    alone = sum(len(step.requests) == 1 for step in every)
+    others = len({s.backend.name for s in settings(scope, program)}) - 1
+    left = tally.counts["settings"] - tally.counts["settings like another"] - 1
+    assert 1 <= left <= others
+    in_all_slots = tally.witnesses["I9"] - alone
+    assert in_all_slots in (0, left * alone)
+    assert tally.witnesses["I7"] == tally.counts["padded"]
