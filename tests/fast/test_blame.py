@@ -6,15 +6,19 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 from msgspec.structs import replace
 
+from simcg.cost.kernels import Work
+from simcg.cost.step import OpTimes
 from simcg.hardware.catalog import load_profile
 from simcg.hardware.profile import Figure, HardwareProfile
 from simcg.model.lean import lean_pass
+from simcg.provenance import weakest
 from simcg.report.blame_plot import blame_figure
 from simcg.report.plots import BLUE, GREY, ORANGE
 from simcg.runs.blame import GAPS, HOST, Account, Part, accounts
@@ -23,6 +27,7 @@ from simcg.runs.schema import StepCell
 
 FILE = Path(__file__).parents[2] / "benchmarks" / "runs" / "h200-matrix.jsonl"
 MODEL = "qwen3-8b"
+WORK = Work.of_prompts(np.array([64]))
 MLP = 12288
 """Rows of the weights of Qwen3-8B's down projection, which no other product of it has."""
 
@@ -128,6 +133,45 @@ def test_a_replay_is_not_blamed_on_a_host_that_nobody_waits_for() -> None:
     """Its host was measured too, and is far below the step."""
     replays = [one for one in found() if one.cell.backend == "full"]
     assert HOST not in {one.suspect.name for one in replays}
+
+
+def taken_apart(ns: float, host_ns: float, host: int, device: int, *parts: Part) -> Account:
+    """A step that took ``ns``, and whose host ``host_ns``; ``host`` and ``device`` as predicted."""
+    cell = replace(found()[0].cell, ns=ns, host_ns=host_ns)
+    issuing = Part(HOST, host, host_ns / host - 1, "measured")
+    return Account(cell, max(host, device) + 5, device, parts, issuing)
+
+
+def test_a_host_that_is_faster_than_predicted_is_found() -> None:
+    """The step waited for the predicted host, and did not for the measured one."""
+    whole = Part("gemm", 100, -0.5, "measured")
+    assert taken_apart(102.0, 80.0, 200, 100, whole).suspect.name == HOST
+
+
+def test_a_host_that_is_not_felt_is_not_blamed() -> None:
+    """Although the GPU's own time is nearer to the step than the prediction with its latency."""
+    whole = Part("gemm", 100, -0.06, "measured")
+    assert taken_apart(99.0, 20.0, 10, 100, whole).suspect is whole
+
+
+def test_what_is_known_worse_is_blamed_first() -> None:
+    """A longer part that would be further off than its kind ever is comes second."""
+    known, assumed = Part("a", 300, 0.1, "measured"), Part("b", 100, 0.3, "assumed")
+    assert taken_apart(430.0, 20.0, 10, 400, known, assumed).suspect is assumed
+    assert [known.strain, assumed.strain] == pytest.approx([2, 0.6])
+
+
+def test_a_part_is_as_well_known_as_its_worst_op() -> None:
+    """Products of the model whose sizes were timed are measured, those of the other one are not."""
+    for one in found():
+        forward = lean_pass(recorded().header.models[one.cell.model])
+        times = OpTimes(load_profile("h200"), WORK)
+        for part in one.parts:
+            ops = [op for op in forward.ops if op.name == part.name]
+            grounds = weakest(times.of(op).provenance for op in ops)
+            assert part.name == GAPS or part.provenance == grounds
+    ways = {(a.cell.model, p.provenance) for a in found() for p in a.parts if p.name == "down"}
+    assert len(ways) == 2
 
 
 def bars(axes: Axes) -> list[Rectangle]:

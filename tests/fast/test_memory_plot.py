@@ -94,9 +94,15 @@ def points(line: Line2D) -> npt.NDArray[np.float64]:
 
 
 def bar_heights(axes: Axes, bars: int) -> list[float]:
-    """Of each bar, its parts together."""
-    parts = [box.get_height() for box in boxes(axes)]
-    return [sum(parts[bar::bars]) for bar in range(bars)]
+    """Of each bar, its parts together, which stand on each other."""
+    heights = []
+    for bar in range(bars):
+        top = 0.0
+        for part in boxes(axes)[bar::bars]:
+            assert part.get_y() == pytest.approx(top)
+            top += part.get_height()
+        heights.append(top)
+    return heights
 
 
 def test_bars_after_a_prefill_are_as_high_as_all_that_stays() -> None:

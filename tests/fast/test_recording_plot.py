@@ -125,5 +125,7 @@ def test_every_finding_with_a_tensor_and_a_spot_is_crossed() -> None:
             if f.spot.capture == 0 and f.spot.item >= 0 and f.tensor
         ]
         (axes,) = recording_figure(wrong.captures[0], findings).axes
-        crosses = sum(line.get_marker() == "x" for line in axes.lines)
-        assert crosses == len(findings), case
+        crosses = [point(line)[0] for line in axes.lines if line.get_marker() == "x"]
+        assert len(crosses) == len(findings), case
+        between = [x % 1 == 0.5 for x in crosses]  # where a break begins
+        assert between == [f.spot.event < 0 for f in findings], case
