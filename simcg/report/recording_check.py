@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from simcg.formal.audit.baked import ALONE, DERIVED, HIDDEN, BakedValue
+from simcg.formal.audit.baked import ALONE, DERIVED, HIDDEN
 from simcg.formal.audit.check import CHECKED, Report, check
 from simcg.formal.audit.finding import Finding, bucket_name, bucket_of
 from simcg.formal.invariants import INVARIANTS
@@ -31,7 +31,7 @@ HINT = (
 WHYS = (DERIVED, ALONE, HIDDEN)
 """Why a host value is not decided, where no finding says so."""
 LISTED = 4
-"""Buckets, and tensors of a family, that are told in words."""
+"""Tensors of a family that are told in words."""
 NOT_LOOKED_AT = tuple(key for key in INVARIANTS if key not in CHECKED)
 """Invariants that no recording shows."""
 
@@ -118,16 +118,10 @@ def baked_lines(report: Report) -> list[str]:
         f"{alike:,} are alike in all captures; every replay has them as they are"
     ]
     for why in WHYS:
-        found = [_value(value) for value in report.undecided if value.why == why]
+        found = [str(value) for value in report.undecided if value.why == why]
         if found:
             lines += ["", f"not decided, {why}:", *_listed(_repeated(found))]
     return lines
-
-
-def _value(value: BakedValue) -> str:
-    listed = [f"{baked!r} at {bucket}" for bucket, baked in value.values]
-    rest = ", ..." if len(listed) > LISTED else ""
-    return f"{value.op}, {value.what}: {', '.join(listed[:LISTED])}{rest}"
 
 
 def _repeated(texts: Iterable[str]) -> list[str]:

@@ -45,6 +45,11 @@ class BakedValue:
     values: tuple[tuple[str, Baked], ...]
     why: str
 
+    def __str__(self) -> str:
+        listed = ", ".join(f"{value!r} at {bucket}" for bucket, value in self.values[:LISTED])
+        rest = ", ..." if len(self.values) > LISTED else ""
+        return f"{self.op}, {self.what}: {listed}{rest}"
+
 
 def check_baked(replays: Sequence[Replay]) -> list[BakedValue]:
     """The constants that are not decided; findings go to the replays."""
