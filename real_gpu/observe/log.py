@@ -312,6 +312,7 @@ def _line_of_program() -> str:
 
 _NOT_THE_PROGRAM = (
     str(Path(torch.__file__).parent),
+    str(Path(torch.__file__).parent.with_name("triton")),
     *(str(Path(__file__).parent.parent / part) for part in ("observe", "graphs", "backends")),
 )
 
