@@ -114,6 +114,7 @@ BAD: dict[str, tuple[Callable[[Path], Path], str]] = {
     "a file without its last byte": (with_content(WHOLE[:-1]), "truncated"),
     "not JSON": (with_content(b"captures: []"), "expected recordings of simcg"),
     "another version": (changed(lambda d: d.update(version=1)), "$.version is 1, expected"),
+    "no captures": (changed(lambda d: d.update(captures=[])), "nothing was recorded"),
     "an unknown kind of event": (
         changed(lambda d: d["captures"][0]["items"][0]["events"][1].update(type="launch")),
         "launch",
