@@ -24,6 +24,9 @@ def explained(value: Callable[[int, int], Baked], slots: bool = False) -> bool:
     edits = [op(2, 3, i, baked={"end": value(*sizes)}) for i, sizes in enumerate(BUCKETS)]
     report = check(both(*edits)(replace(clean(), captures=captures)))
     assert {f"{f.invariant} {f.verdict}" for f in report.findings} <= {"I17 not decided"}
+    for finding in report.findings:  # told at the first capture that bakes it
+        assert finding.spot.capture == 0
+        assert f"expected {finding.expected}" in str(finding)
     return not report.findings
 
 

@@ -137,6 +137,7 @@ def test_a_term_is_shown_with_the_number_of_its_operator_counted_from_one() -> N
     terms = Terms()
     ids = terms.make("token", 4, 1)
     assert terms.show(ids) == "s4[1]"
+    assert terms.show(0) == "0"
     assert terms.show(terms.make("old cache", 1, 2, 3)) == "old cache#2[row 2, position 3]"
     assert terms.show(terms.make("old state", 1, 2)) == "old state#2[row 2]"
     nested = terms.make("gemm", 0, ids)

@@ -95,3 +95,8 @@ def test_a_scope_asked_for_nothing_more_is_the_smallest_of_its_kind() -> None:
     assert (scope.room.tokens, scope.room.slots, scope.room.rows, scope.room.length) == (3, 2, 2, 4)
     ((small, top),) = scope.ladders
     assert (small, top) == ((1, 1), (3, 2))  # without 2, which is padded
+
+
+def test_nested_breaks_are_in_the_stages_of_all_operators_and_of_failures() -> None:
+    nested = {s.name for s in DEEP if s.scope.nested}
+    assert nested == {"all operators", "failing captures", "all operators, three"}

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import permutations, product
 
+import numpy as np
 import pytest
 
 from simcg.backend import FULL
 from simcg.formal.enumerate import Scope, Sequences, after, fresh, single_steps, steps
 from simcg.formal.explore import settings
+from simcg.formal.mutants import MUTANTS
+from simcg.formal.mutants.hunt import hunt
 from simcg.formal.program import Op, Program
 from simcg.formal.rules import Rules
+from simcg.formal.setting import Setting
 from simcg.formal.stage import Checks, Stage, explore
 from simcg.formal.step import Step
 from simcg.formal.tally import Tally
 from simcg.formal.terms import Terms
 from simcg.formal.traces import Node, tree
 from simcg.formal.violation import Violation
+from simcg.ladder import dispatch
 
 SCOPE = Scope(
     ops=3, breaks=1, tokens=2, sequences=2, trace=2, ladders=(((1, 1), (2, 2)),), length=2
@@ -42,6 +48,12 @@ def traces(before: Sequences, length: int) -> Iterator[list[Step]]:
         yield from ([step, *more] for more in traces(after(before, step), length - 1))
 
 
+def bucket(setting: Setting, step: Step) -> int:
+    """All steps of the scope have one."""
+    batch = np.array([step.tokens]), np.array([len(step.requests)])
+    return int(dispatch(setting.ladder, setting.rule, *batch)[0])
+
+
 @pytest.mark.parametrize(("program", "streams"), [(STATE, 1), (SIDE, 2)], ids=["state", "side"])
 def test_a_walk_takes_every_trace_step_by_step(program: Program, streams: int) -> None:
     """With all buckets captured before and with the last one late, each stream order."""
@@ -52,6 +64,15 @@ def test_a_walk_takes_every_trace_step_by_step(program: Program, streams: int) -
     assert tally.counts["trace steps"] == walks * len(every)
     second = [trace for trace in every if len(trace) == 2]
     assert tally.witnesses["I14"] == walks * len(second)
+    alike = witnessed = 0
+    for setting, late in product(settings(SCOPE, program), (0, 1)):
+        for one, two in second:
+            keys = [bucket(setting, step) for step in (one, two)]
+            replays = keys[0] in setting.order[: len(setting.order) - late]
+            alike += replays and keys[0] == keys[1]
+            witnessed += replays and keys[0] != keys[1]
+    assert alike
+    assert tally.witnesses["I18"] == streams * witnessed
     first = {id(trace[0]) for trace in second}
     assert tally.witnesses["I22"] == orders * streams * len(first)
 
@@ -154,3 +175,12 @@ def test_replays_with_empty_request_slots_are_counted_for_what_speaks_of_them() 
     in_all_slots = tally.witnesses["I9"] - alone
     assert in_all_slots in (0, left * alone)
     assert tally.witnesses["I7"] == tally.counts["padded"]
+
+
+@pytest.mark.parametrize("name", ["output read too late", "warm-up writes real slots"])
+def test_a_story_counts_its_steps_from_one(name: str) -> None:
+    first = hunt(MUTANTS[name]).first
+    assert first is not None
+    numbers = [int(n) for line in first.story for n in re.findall(r"^step (\d+) of ", line)]
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert name != "output read too late" or len(numbers) == 2

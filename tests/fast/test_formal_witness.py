@@ -10,6 +10,7 @@ from simcg.backend import BREAKABLE, FULL, CaptureBackend
 from simcg.formal.check import Checker
 from simcg.formal.explore import ladder_of
 from simcg.formal.invariants import INVARIANTS
+from simcg.formal.launch import Capture, Launch, Segment
 from simcg.formal.program import Op, Program
 from simcg.formal.setting import Room, Setting
 from simcg.formal.witness import Premises, premises
@@ -76,3 +77,16 @@ def test_an_invariant_speaks_of_a_capture_that_has_what_it_is_about(case: str) -
     said = {*found.always, *("+" + k for k in found.padded[1:]), *("-" + k for k in found.sentinel)}
     assert said == expected
     assert {key.strip("+-") for key in said} <= set(INVARIANTS)
+
+
+@pytest.mark.parametrize(("outs", "shared"), [
+    ((0, 3), False), ((3, 0), False), ((0, 2), True), ((5, 3), True), ((4, 4), True),
+    ((0, 3, 7), False), ((6, 0, 2), True),
+])  # fmt: skip
+def test_results_of_three_rows_share_memory_where_their_cells_meet(
+    outs: tuple[int, ...], shared: bool
+) -> None:
+    launches = tuple(Launch(i, "gemm", (), (), out, 3, 1) for i, out in enumerate(outs))
+    capture = Capture((0,), 3, 1, (Segment(launches, launches, launches),), {})
+    program = Program(tuple(Op("gemm", (0,)) for _ in outs))
+    assert ("I4" in premises(program, capture).always) == shared

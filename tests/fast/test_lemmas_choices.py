@@ -10,7 +10,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice, pairwise, zip_longest
+from itertools import islice, pairwise, product, zip_longest
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ pytest.importorskip("z3", reason="z3 is not installed: pip install '.[verify]'")
 import z3
 
 from simcg.formal.lemmas import Claim, baked, choice, guards, lockstep
-from simcg.formal.lemmas.symbols import Term
+from simcg.formal.lemmas.symbols import Term, symbolic_dispatch
 from simcg.ladder import AdmissionRule, Ladder
 from tests.claims import Said, Values, check_claim
 
@@ -295,3 +296,20 @@ def check(family: Family, claim: Claim, count: int, first: int) -> None:
         functions=family.functions,
     )
     check_claim(claim, said, found)
+
+
+@pytest.mark.parametrize("word", ["<", "<=", ">", ">="])
+def test_a_dispatch_may_compare_entries_in_any_way(word: str) -> None:
+    """A stand-in for NumPy that got one wrong would prove lemmas about another dispatch."""
+    text = f"""
+def dispatch(ladder, rule, tokens, requests):
+    chosen = np.full(tokens.shape, 0, dtype=np.int64)
+    chosen[tokens {word} requests] = 1
+    return chosen
+"""
+    module = ModuleType("made")
+    exec(text, module.__dict__)
+    choose = symbolic_dispatch(module)
+    for a, b in product(range(3), range(3)):
+        chosen = choose(Ladder(()), AdmissionRule(), z3.IntVal(a), z3.IntVal(b))
+        assert z3.simplify(chosen).as_long() == int(eval(f"{a} {word} {b}"))

@@ -63,3 +63,21 @@ def test_what_is_as_usual_is_left_out_of_the_file() -> None:
     for word in (b'"gone":false', b'"decided"', b'"nodes":1,"line"', b'"ran"', b'"returns":[]'):
         assert word not in text
     assert decode_recordings(text, "file").captures == clean().captures
+
+
+def test_a_dimension_of_no_elements_is_refused() -> None:
+    """Nothing would lie in its region."""
+    whole = document()
+    strided = [one for one in places(whole) if "shape" in at(whole, one)]
+    assert strided
+    for path in strided:
+        changed = document()
+        at(changed, path)["shape"][0] = 0
+        with pytest.raises(SimcgError, match="shape"):
+            decode_recordings(msgspec.json.encode(changed), "file")
+
+
+def at(value: Any, path: tuple[Any, ...]) -> Any:
+    for key in path:
+        value = value[key]
+    return value

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from itertools import groupby, pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simcg.errors import SimcgError
 from simcg.formal.ladder_check.question import LadderQuestion
 from simcg.formal.ladder_check.ranges import ranges
+from simcg.ladder import AdmissionRule, Ladder
 from tests.ladders import plain_ladders, rules, slotted_ladders
 
 questions = st.builds(
@@ -39,3 +42,8 @@ def test_without_slots_neighbours_in_n_have_different_answers(question: LadderQu
     found = ranges(question)
     assert [r.first_n for r in found[1:]] == [r.last_n + 1 for r in found[:-1]]
     assert all((a.index, a.reason) != (b.index, b.reason) for a, b in pairwise(found))
+
+
+def test_a_ladder_without_buckets_is_no_question() -> None:
+    with pytest.raises(SimcgError, match="buckets"):
+        LadderQuestion(Ladder(()), AdmissionRule(), 3, 3)
