@@ -114,8 +114,8 @@ def baked_lines(report: Report) -> list[str]:
         return []
     alike = report.baked - sum(len(value.values) for value in report.undecided)
     lines = [
-        f"host values and places in memory that launches bake in: {report.baked:,}, of which "
-        f"{alike:,} are alike in all captures; every replay has them as they are"
+        f"host values and places in memory that launches bake in: {report.baked:,} (alike in "
+        f"several captures: {alike:,}); every replay has them as they are"
     ]
     for why in WHYS:
         found = [str(value) for value in report.undecided if value.why == why]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from simcg.formal.audit.clocks import MAIN, Clocks, Moment
 from simcg.formal.audit.memory import NOBODY, Memory
-from simcg.formal.audit.runs import Runs, runs_of
+from simcg.formal.audit.runs import Runs, common, runs_of
 from simcg.formal.recording import Region
 
 
@@ -67,7 +67,7 @@ def test_a_tensor_without_gaps_is_one_exact_run_however_large() -> None:
         assert (int(runs.starts[0]), int(runs.ends[0])) == (512, 512 + rows * columns * item)
 
 
-apart = st.lists(st.integers(0, 60), min_size=2, max_size=8, unique=True).map(
+apart = st.lists(st.integers(0, 60), max_size=8, unique=True).map(
     lambda found: sorted(found)[: len(found) // 2 * 2]
 )
 
@@ -90,6 +90,14 @@ def test_memory_knows_the_last_write_of_each_byte(
         first.setdefault(table[address], address)
     assert memory.read(as_runs(reads)) == list(first.items())
     assert as_bytes(memory.written()) == {a for a, number in table.items() if number != NOBODY}
+
+
+@given(apart, apart)
+def test_what_two_have_in_common_is_in_both(one: list[int], other: list[int]) -> None:
+    """Byte by byte; also of none."""
+    found = common(as_runs(one), as_runs(other))
+    assert as_bytes(found) == as_bytes(as_runs(one)) & as_bytes(as_runs(other))
+    assert all(found.starts < found.ends)
 
 
 steps = st.lists(

@@ -17,9 +17,11 @@ from simcg.formal.recording import (
     Baked,
     Break,
     Event,
+    Failure,
     Free,
     Item,
     Op,
+    Part,
     Place,
     Recording,
     Region,
@@ -45,6 +47,15 @@ def regions(draw: st.DrawFn, storages: list[Storage]) -> Region:
     return Region(index, offset, draw(st.integers(0, storages[index].bytes - offset)))
 
 
+def parts_of_size(size: int) -> st.SearchStrategy[tuple[Part, ...]]:
+    """Declared tensors at the beginning of a storage of that size."""
+    some = st.builds(
+        Part, st.sampled_from(("static", "scratch")), st.text(min_size=1, max_size=3), st.just(0),
+        st.integers(0, size),
+    )  # fmt: skip
+    return st.lists(some, max_size=2).map(tuple)
+
+
 @st.composite
 def recordings(draw: st.DrawFn) -> Recording:
     """Storages inside and outside the pool, each of the pool's alive from some event on."""
@@ -56,6 +67,7 @@ def recordings(draw: st.DrawFn) -> Recording:
             size,
             draw(st.integers(0, 2**48)),
             place,
+            parts=draw(parts_of_size(size)) if place != "pool" else (),
             fresh=draw(st.booleans()),
             gone=draw(st.booleans()),
         )
@@ -84,23 +96,35 @@ def recordings(draw: st.DrawFn) -> Recording:
     arguments = st.builds(
         Argument, st.text(max_size=3), st.sampled_from(("strong", "weak")), regions(storages)
     ) | st.builds(Argument, st.text(max_size=3), st.just("value"), st.none(), baked)
+    objects = st.builds(Argument, st.just("2"), st.just("object"), st.none(), st.text(max_size=4))
+    given_places = regions(storages)
     split = draw(st.integers(0, len(events)))
     items: tuple[Item, ...] = (
         Segment(draw(st.integers(0, 99)), tuple(events[:split])),
-        Break("f", tuple(draw(st.lists(arguments, max_size=3))), ran=draw(st.booleans())),
+        Break(
+            "f",
+            tuple(draw(st.lists(arguments | objects, max_size=3))),
+            results=tuple(draw(st.lists(given_places, max_size=2))),
+            ran=draw(st.booleans()),
+        ),
         Segment(1, tuple(events[split:])),
     )
     output = draw(st.none() | regions(storages))
-    return Recording("breakable", draw(st.integers(0, 9)), 0, tuple(storages), items, output)
+    return Recording(
+        "breakable", draw(st.integers(0, 9)), 0, tuple(storages), items, output,
+        draw(st.integers(0, 3)), draw(st.booleans()),
+    )  # fmt: skip
 
 
 @given(st.lists(recordings(), max_size=3), st.sampled_from(("cpu", "cuda")))
 def test_what_is_written_is_read_back(captures: list[Recording], device: str) -> None:
-    data = encode_recordings(captures, device, "2.11")
+    failed = [Failure("full", 8, 0, "out of memory")]
+    data = encode_recordings(captures, device, "2.11", failed)
     found = decode_recordings(data, "file")
+    assert list(found.failed) == failed
     assert list(found.captures) == captures
     assert found.device == device
-    assert encode_recordings(found.captures, found.device, found.torch) == data
+    assert encode_recordings(found.captures, found.device, found.torch, found.failed) == data
 
 
 def example() -> dict[str, Any]:
@@ -119,6 +143,7 @@ def example() -> dict[str, Any]:
     return document
 
 
+PART = {"role": "static", "name": "x", "offset": 0, "bytes": 16}
 Change = Callable[[dict[str, Any]], object]
 WRONG: dict[str, tuple[Change, str]] = {
     "another version": (
@@ -154,6 +179,19 @@ WRONG: dict[str, tuple[Change, str]] = {
     "pool memory with a role": (
         lambda d: d["captures"][0]["storages"][0].update(role="static"),
         "roles are for memory outside the pool",
+    ),
+    "a role of all of a storage that has parts": (
+        lambda d: d["captures"][0]["storages"][1].update(parts=[PART]), "and it has parts"
+    ),
+    "a part that leaves its storage": (
+        lambda d: d["captures"][0]["storages"].append(
+            {"bytes": 8, "address": 0, "place": "outside", "parts": [PART]}
+        ),
+        "a region ends at byte 16 of storage 2",
+    ),
+    "an object with a region": (
+        lambda d: d["captures"][0]["items"][1]["arguments"][0].update(held="object"),
+        "0 is held object",
     ),
     "a region held as a value": (
         lambda d: d["captures"][0]["items"][1]["arguments"][0].update(held="value"),

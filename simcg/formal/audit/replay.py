@@ -151,7 +151,10 @@ class Replay:
 
     def declared_in(self, region: Region) -> list[Declared]:
         """The declared tensors that a region has bytes of."""
-        storage, runs = self.storage(region), self.runs(region)
+        storage = self.storage(region)
+        if not storage.declared:
+            return []
+        runs = self.runs(region)
         if storage.role != "unknown":
             return [Declared(storage.role, storage.name, runs)]
         found = [
