@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simcg.backend import BREAKABLE
-from simcg.formal.memory import STATICS
+from simcg.formal.memory import STATICS, Blocks
 from simcg.formal.program import Op, Program
 from simcg.formal.rules import Rules
 from simcg.formal.runner import Runner
@@ -68,3 +68,19 @@ def test_a_weight_is_one_cell() -> None:
     assert [i for i, value in enumerate(memory.value) if value != values[i]] == [at]
     assert [i for i, tag in enumerate(memory.tag) if tag != tags[i]] == [at]
     assert memory.tag[at] == ("weight", 2)
+
+
+def test_an_allocator_is_as_at_its_snapshot_whatever_was_done_since() -> None:
+    """Blocks taken, given back, or both."""
+    for later in (("take",), ("give",), ("take", "give"), ("give", "take"), ()):
+        blocks = Blocks(0, 20)
+        first, _ = blocks.allocate(4), blocks.allocate(4)
+        at = blocks.snapshot()
+        for what in later:
+            if what == "take":
+                blocks.allocate(6)
+            else:
+                blocks.free(first)
+        blocks.restore(at)
+        assert blocks.snapshot() == at
+        assert blocks.allocate(3) == 8

@@ -100,3 +100,12 @@ def test_a_scope_asked_for_nothing_more_is_the_smallest_of_its_kind() -> None:
 def test_nested_breaks_are_in_the_stages_of_all_operators_and_of_failures() -> None:
     nested = {s.name for s in DEEP if s.scope.nested}
     assert nested == {"all operators", "failing captures", "all operators, three"}
+
+
+@pytest.mark.parametrize("stage", DEEP, ids=lambda stage: stage.name)
+def test_a_bucket_has_at_most_the_slots_that_a_step_fills(stage: Stage) -> None:
+    """And some bucket has them all; others are too few, so that requests decide."""
+    for buckets in stage.scope.ladders:
+        slots = {slots for _, slots in buckets}
+        assert max(slots) == stage.scope.sequences
+        assert slots <= {1, stage.scope.sequences}

@@ -20,10 +20,10 @@ pytest.importorskip("z3", reason="z3 is not installed: pip install '.[verify]'")
 
 import z3
 
-from simcg.formal.lemmas import Claim, baked, choice, guards, lockstep
+from simcg.formal.lemmas import LEMMAS, Claim, baked, choice, guards, lockstep
 from simcg.formal.lemmas.symbols import Term, symbolic_dispatch
 from simcg.ladder import AdmissionRule, Ladder
-from tests.claims import Said, Values, check_claim
+from tests.claims import Said, Values, check_claim, unknowns
 
 ALL = range(9)
 """Ladders are proved up to eight buckets."""
@@ -313,3 +313,29 @@ def dispatch(ladder, rule, tokens, requests):
     for a, b in product(range(3), range(3)):
         chosen = choose(Ladder(()), AdmissionRule(), z3.IntVal(a), z3.IntVal(b))
         assert z3.simplify(chosen).as_long() == int(eval(f"{a} {word} {b}"))
+
+
+SLOTTED = {
+    "dispatch is total and minimal": False,
+    "dispatch is total and minimal with request slots": True,
+    "rules only refuse": False,
+    "rules only refuse with request slots": True,
+    "dispatch is monotone": True,
+    "a ceiling derived from the ladder has no holes": False,
+    "a guard leaves holes exactly at wide steps": False,
+    "a choice from the maxima holds every rank": True,
+    "without slots the largest own choice is the common one": False,
+    "a bucket admits its own shape": True,
+    "a bound for the full bucket holds for all its batches": True,
+}
+
+
+@pytest.mark.parametrize("name", SLOTTED)
+def test_a_lemma_is_about_ladders_with_or_without_slots_as_it_says(name: str) -> None:
+    """And about the dispatch that runs: its choice is a term of the ladder's own numbers."""
+    (lemma,) = (one for one in LEMMAS if one.name == name)
+    *_, last = lemma.claims()
+    found = unknowns((*last.premises, last.conclusion))
+    assert {x for x in found if x[0] == "T"} == {f"T{i}" for i in range(8)}
+    slots = {x for x in found if x[0] == "S"}
+    assert slots == ({f"S{i}" for i in range(8)} if SLOTTED[name] else set())
