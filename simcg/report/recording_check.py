@@ -113,10 +113,10 @@ def baked_lines(report: Report) -> list[str]:
     if not report.baked:
         return []
     alike = report.baked - sum(len(value.values) for value in report.undecided)
-    lines = [
+    lines = textwrap.wrap(
         f"host values and places in memory that launches bake in: {report.baked:,} (alike in "
-        f"several captures: {alike:,}); every replay has them as they are"
-    ]
+        f"several captures: {alike:,}); every replay has them as they are", WIDTH,
+    )  # fmt: skip
     for why in WHYS:
         found = [str(value) for value in report.undecided if value.why == why]
         if found:
