@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from statistics import median
 from typing import Any
 
 from rich.table import Table
@@ -11,7 +12,7 @@ from simcg.report.tables import plain_table
 from simcg.report.units import percent
 from simcg.reproduce.facts import Fact
 from simcg.reproduce.fit import Fit
-from simcg.reproduce.outcome import Outcome, Reproduction
+from simcg.reproduce.outcome import Outcome, Reproduction, errors
 from simcg.reproduce.parameters import BOUNDS, Bound
 
 SHORT = {
@@ -32,13 +33,20 @@ def outcome_table(outcomes: Iterable[Outcome]) -> Table:
         row = outcome.published
         table.add_row(
             row.id,
-            f"{_model(row.model)}{row.metric}, {row.unit}",
+            what(outcome),
             row.shown,
             "-" if outcome.simulated is None else figure(outcome.simulated),
             _error(outcome),
             " ".join(SHORT[name] for name in outcome.rests_on) or "no parameter",
         )
     return table
+
+
+def what(outcome: Outcome) -> str:
+    """Model, metric and unit, and whether the value follows from others or cannot miss."""
+    row = outcome.published
+    mark = f" ({outcome.follows})" if outcome.follows else ""
+    return f"{_model(row.model)}{row.metric}, {row.unit}{mark}"
 
 
 def _error(outcome: Outcome) -> str:
@@ -131,12 +139,14 @@ def facts_table(facts: Sequence[Fact]) -> Table:
 
 
 def targets_line(reproduction: Reproduction) -> str:
-    """What was reached against each target."""
+    """What was reached against each target, and the median with the values that follow."""
     parts = [
-        f"{what} {percent(reached)} ({'within' if reached <= limit else 'misses'} {percent(limit)})"
-        for what, reached, limit in reproduction.targets
+        f"{name} {percent(reached)} ({'within' if reached <= limit else 'misses'} {percent(limit)})"
+        for name, reached, limit in reproduction.targets
     ]
-    return "; ".join(parts)
+    every = errors(reproduction.of_kind("predicted"))
+    counted = f"{len(reproduction.independent)} of {len(every)} predictions are independent"
+    return f"{'; '.join(parts)}; {counted}, the median of all is {percent(median(every))}"
 
 
 def figure(value: float) -> str:
@@ -166,9 +176,10 @@ def reproduction_json(reproduction: Reproduction, facts: Sequence[Fact]) -> dict
     return {
         "parameters": parameters,
         "targets": [
-            {"what": what, "reached": reached, "limit": limit}
-            for what, reached, limit in reproduction.targets
+            {"what": name, "reached": reached, "limit": limit}
+            for name, reached, limit in reproduction.targets
         ],
+        "median_of_all_predictions": median(errors(reproduction.of_kind("predicted"))),
         "rows": [outcome_json(outcome) for outcome in reproduction.outcomes],
         "facts": [{"claim": f.claim, "simulated": f.simulated, "holds": f.holds} for f in facts],
     }
@@ -192,6 +203,7 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
         "sensitivity": dict(outcome.sensitivity),
         "note": outcome.note,
         "changed": outcome.changed,
+        "follows": outcome.follows,
     }
 
 

@@ -14,7 +14,7 @@ HEIGHT = 0.135
 
 
 def errors_figure(outcomes: Sequence[Outcome]) -> Figure:
-    """A line a value: fitted ones hollow, predicted ones filled; bands are the targets."""
+    """A line a value: independent predictions filled, others hollow; bands are the targets."""
     drawn = [one for one in outcomes if one.error is not None]
     figure = Figure(figsize=(7.2, 0.9 + HEIGHT * len(drawn)), layout="constrained")
     axes = figure.subplots()
@@ -23,13 +23,18 @@ def errors_figure(outcomes: Sequence[Outcome]) -> Figure:
         (PREDICTED_MEDIAN_LIMIT, 0.25, "target of the median"),
     ):
         axes.axvspan(-100 * limit, 100 * limit, color=GREY, alpha=alpha, lw=0, label=label)
-    for kind, colour, mark, fill in (
-        ("fitted", ORANGE, "s", "white"),
-        ("predicted", BLUE, "o", BLUE),
+    for kind, follows, label, colour, mark, fill in (
+        ("fitted", False, "fitted", ORANGE, "s", "white"),
+        ("predicted", False, "predicted", BLUE, "o", BLUE),
+        ("predicted", True, "follows from other rows, or cannot miss", BLUE, "o", "white"),
     ):
-        rows = [index for index, one in enumerate(drawn) if one.kind == kind]
+        rows = [
+            index
+            for index, one in enumerate(drawn)
+            if one.kind == kind and bool(one.follows) == follows
+        ]
         errors = [100 * (drawn[index].error or 0.0) for index in rows]
-        axes.plot(errors, rows, mark, color=colour, mfc=fill, ms=5, ls="", label=kind)
+        axes.plot(errors, rows, mark, color=colour, mfc=fill, ms=5, ls="", label=label)
     axes.axvline(0, color=GREY, lw=1)
     axes.set_yticks(range(len(drawn)), [one.published.id for one in drawn], fontsize=7.5)
     axes.set_ylim(len(drawn) - 0.4, -0.6)

@@ -7,6 +7,7 @@ import math
 import random
 from dataclasses import replace
 from functools import cache
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -15,7 +16,14 @@ from scipy.optimize import least_squares
 from simcg.errors import InputError
 from simcg.reproduce.cases import FITTED, INPUTS, cases
 from simcg.reproduce.fit import fit
-from simcg.reproduce.outcome import FITTED_LIMIT, PREDICTED_MEDIAN_LIMIT, Reproduction, reproduce
+from simcg.reproduce.follows import FOLLOWS
+from simcg.reproduce.outcome import (
+    FITTED_LIMIT,
+    PREDICTED_MEDIAN_LIMIT,
+    Reproduction,
+    errors,
+    reproduce,
+)
 from simcg.reproduce.parameters import BOUNDS, Parameters, start
 from simcg.reproduce.published import Published, matching, published, published_rows
 from simcg.reproduce.simulator import Simulator
@@ -77,7 +85,46 @@ def test_a_value_of_one_digit_is_known_to_half_a_digit() -> None:
 def test_only_the_seven_rows_are_fitted_and_they_are_met() -> None:
     assert {o.published.id for o in whole().of_kind("fitted")} == set(FITTED)
     assert sorted(bound.row for bound in BOUNDS) == sorted(FITTED)
-    assert max(whole().errors("fitted")) <= FITTED_LIMIT
+    assert max(errors(whole().of_kind("fitted"))) <= FITTED_LIMIT
+
+
+def test_a_value_that_follows_is_the_arithmetic_of_its_rows_whatever_the_parameters() -> None:
+    """At the fit and far from it: so its error says nothing that those of its rows do not."""
+    fitted = whole().fit.parameters
+    for parameters in (fitted, start(), fitted.with_value("piece_ns", 2 * fitted.piece_ns)):
+        for row, law in FOLLOWS.items():
+            made = law.of(*(simulate(parameters, other) for other in law.rows))
+            assert simulate(parameters, row) == pytest.approx(made, rel=1e-12), row
+
+
+def test_no_other_prediction_is_a_row_before_it_or_a_difference_ratio_or_share_of_two() -> None:
+    """The table of values that follow misses none of these forms."""
+    rows = [o for o in whole().outcomes if o.kind in ("fitted", "predicted")]
+    found = set()
+    for place, outcome in enumerate(rows):
+        before = [one.simulated or math.nan for one in rows[:place]]
+        forms = [
+            form for a, b in permutations(before, 2)
+            for form in (a, a - b, a / b, 100 * (a / b - 1), 100 * a / (a + b))
+        ]  # fmt: skip
+        if np.isclose(forms, outcome.simulated or math.nan, rtol=1e-9, atol=0).any():
+            found.add(outcome.published.id)
+    assert found | {"K5"} == set(FOLLOWS)
+
+
+def test_targets_are_over_the_independent_predictions() -> None:
+    """Eight values follow; the worst is none of them, and the last line counts both ways."""
+    by_id = {o.published.id: o for o in whole().of_kind("predicted")}
+    left = sorted(abs(o.error or 0.0) for row, o in by_id.items() if row not in FOLLOWS)
+    reached = {name: value for name, value, _ in whole().targets}
+    assert reached["independent predictions, median"] == np.median(left)
+    assert reached["independent predictions, worst"] == left[-1]
+    machine = json.loads(run_cli("reproduce", "--json").out)
+    assert {r["id"]: r["follows"] for r in machine["rows"] if r["follows"]} == {
+        row: law.mark for row, law in FOLLOWS.items()
+    }
+    everything = [abs(o.error or 0.0) for o in by_id.values()]
+    assert machine["median_of_all_predictions"] == np.median(everything)
 
 
 def test_every_parameter_lies_within_its_bounds() -> None:
