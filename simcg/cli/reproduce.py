@@ -32,9 +32,9 @@ def command(section: str, row: str | None, results: Path | None, as_json: bool) 
     """Published results beside simulated ones: errors, parameters and their leverage.
 
     published: a handful of host and memory costs is fitted to seven values; all others are
-    predictions, marked where they follow from other rows or cannot miss. silicon: 2,754 measured deployments, predicted from kernel tables, minutes.
-    vllm-runs: two recorded runs, request by request. The exit code is 0 whether or not the targets
-    are met: the last line says which.
+    predictions, marked where they follow from other rows or cannot miss. silicon: 2,754 measured
+    deployments, predicted from kernel tables, minutes. vllm-runs: two recorded runs, request by
+    request. The exit code is 0 whether or not the targets are met: the last line says which.
 
     \b
     Example:
