@@ -146,3 +146,13 @@ def test_a_term_is_shown_with_the_number_of_its_operator_counted_from_one() -> N
     assert terms.show(nested) == "add#2(gemm#5(gemm#1(s4[1])), s4[1])"
     assert terms.show(terms.make("gemm", 6, nested)) == "gemm#7(add#2(gemm#5(gemm#1(...)), s4[1]))"
     assert "gemm#1(...)" not in terms.show(nested)
+
+
+def test_a_wrong_result_is_told_by_the_operator_that_made_it() -> None:
+    """The innermost that differs, or the copy to the output where none does."""
+    m = machine()
+    a, b = (m.terms.make("token", 0, i) for i in range(2))
+    for op in range(3):
+        right, wrong = (m.terms.make("gemm", 3, m.terms.make("gemm", op, t)) for t in (a, b))
+        assert blame_output(m, [right], [wrong]).op == PROGRAM.words(op)
+    assert blame_output(m, [a], [b]).op not in {PROGRAM.words(i) for i in range(4)}

@@ -103,6 +103,7 @@ def test_single_steps_are_counted_as_eager_replayed_and_padded() -> None:
     counts = tally.counts
     found = list(settings(SCOPE, STATE))
     assert counts["settings"] == len(found)
+    assert counts["settings like another"] == tally.witnesses["I18"] > 0
     assert counts["captures"] == sum(len(s.order) for s in found)
     checked = [s for s in found if s.order == (0, 1)] if counts["settings like another"] else found
     assert counts["steps"] % len(every) == 0
@@ -184,3 +185,11 @@ def test_a_story_counts_its_steps_from_one(name: str) -> None:
     numbers = [int(n) for line in first.story for n in re.findall(r"^step (\d+) of ", line)]
     assert numbers == list(range(1, len(numbers) + 1))
     assert name != "output read too late" or len(numbers) == 2
+
+
+def test_ranks_that_part_are_told_with_what_each_of_them_runs() -> None:
+    first = hunt(MUTANTS["capture failed on one rank"]).first
+    assert first is not None
+    told = re.search(r"rank 0 runs (.+), rank 1 (.+)", str(first))
+    assert told is not None
+    assert told[1] != told[2]
