@@ -15,7 +15,6 @@ from simcg.optimize.evaluate import ladder_cost
 from simcg.optimize.problem import LadderProblem
 from simcg.optimize.score import LadderScore
 from simcg.optimize.solve import solve
-from simcg.report.words import recommendation
 from simcg.server import Server
 
 LARGEST = 8192
@@ -50,7 +49,7 @@ def answer(server: Server) -> dict[str, str]:
     return {
         "model": server.model,
         "hardware": server.hardware,
-        "verdict": recommendation(study)[0].replace("_", " "),
+        "verdict": study.decision.replace("_", " "),
         "default_graphs": str(len(study.default.ladder)),
         "graphs": str(len(study.ladder)),
         "gain": percent(gain.share),

@@ -62,7 +62,7 @@ def _print(scenario: Scenario, scores: list[tuple[str, LadderScore]]) -> None:
         f"{model.backend.name}, chunk {scenario.max_chunk}; {scenario.traffic.source}"
     )
     for at in range(0, len(scores), 5):  # five columns fit the width
-        out.print(ladders_table(scores[at : at + 5], None))
+        out.print(ladders_table(scores[at : at + 5], model.fallback.name, None))
         out.print()
     for name, one in scores[1:]:
         for line in warnings(one.ladder, scenario.engine, scenario.max_chunk):

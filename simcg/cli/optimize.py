@@ -184,7 +184,10 @@ def _print(result: Study, with_buckets: bool) -> None:
         out.print(line)
     out.print()
     slots = f" with {scenario.model.slots} request slots each" if scenario.model.slots else ""
-    out.print(f"ladder, {len(ladder)} graphs{slots}:", style="bold")
+    kept = result.decision == "keep_default"
+    title = words.ladder_title(result) if kept else "ladder"
+    strong = "dim" if kept else "bold"
+    out.print(f"{title}, {len(ladder)} graphs{slots}:", style=strong)
     out.print(" ".join(map(str, ladder.sizes)) or "none")
     out.print()
     out.print(study_table(result))
@@ -201,14 +204,7 @@ def _print(result: Study, with_buckets: bool) -> None:
     for line in words.cautions(result):
         out.print(f"note: {line}")
     out.print()
-    flags = result.flags
-    kept = words.recommendation(result)[0] == "keep_default"
-    which = "this ladder, not recommended over the default" if kept else "this ladder"
     name = f"{scenario.engine.name} {scenario.engine.version}"
-    out.print(f"flags of {name} for {which}:", style="bold")
-    click.echo(flags)  # never wrapped: it is there to be pasted
-    fewest = result.no_loss
-    if fewest is not None and len(fewest.score.ladder) < len(ladder):
-        graphs = len(fewest.score.ladder)
-        out.print(f"flags for the fewest graphs that lose nothing, {graphs}:", style="bold")
-        click.echo(scenario.engine.flags(fewest.score.ladder, scenario.model.backend))
+    for title, flags in words.flags_to_paste(result):
+        out.print(f"flags of {name} for {title}:", style="bold")
+        click.echo(flags)  # never wrapped: it is there to be pasted

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from simcg.optimize.build import Posed, cheaper_eager, engine_problem, research_
 from simcg.optimize.certificate import check_certificate
 from simcg.optimize.evaluate import ladder_cost
 from simcg.optimize.frontier import Frontier
-from simcg.optimize.gain import Gain, GainJudge, eager_host_margin
+from simcg.optimize.gain import MOST_MARGIN, Gain, GainJudge, eager_host_margin
 from simcg.optimize.scenario import Choices, Scenario, choices
 from simcg.optimize.score import LadderScore, logits_rows, score
 from simcg.optimize.solve import solve
@@ -30,8 +31,18 @@ NEGLIGIBLE = 0.001
 """Fewer buckets are taken when they cost at most this share of the mean step time more."""
 MOST_ROUNDS = 5
 """Steps depend on the ladder through the scheduler: at most so many rounds of both."""
+FEW_STEPS = 100
+"""Fewer say nothing of the traffic they come from."""
+WORTHWHILE = 0.005
+"""A share of the mean step time worth another ladder."""
+NOTABLE = 0.01
+"""A share of the steps worth a thought."""
+HOSTS_DIFFER = 2.0
+"""So many times slower may one host be than another beside the same GPU (two H200 machines)."""
 FIT_SHARE = 0.7
 """Hold-out: the ladder is chosen on this first part of the time and scored on the rest."""
+
+Decision = Literal["use_ladder", "no_graphs", "fewer_graphs", "keep_default"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +76,9 @@ class Study:
     ``answer``: the ladder to use, ``gain`` over ``default``.  ``no_graphs`` and ``limit_ns``
     bracket every ladder: all eager, and a graph for every size (mean ns).
     ``curve_ns[k]``: least total with at most k buckets by the table, None if there is none.
-    ``no_loss``: the fewest buckets that cost no more than the default, None if none do.
-    ``half``: at most half the default's buckets.  ``research``: the per-size choice.
+    ``no_loss``: the fewest buckets that cost no more than the default, None if none do; whether
+    they can be used without measuring first is ``fewest``.
+    ``half``: at most half as many buckets as the *default* has.  ``research``: the per-size choice.
     ``holdout``: gain on the last part of the time of a ladder chosen on the first part.
     ``eager_host_margin``, ``no_loss_margin``: how many times slower the host may issue eager steps
     before the answer, or ``no_loss``, gains nothing over the default.
@@ -95,15 +107,74 @@ class Study:
     rounds: int
     settled: bool
 
+    def __repr__(self) -> str:
+        model = self.scenario.model
+        return f"Study({model.forward.name} on {model.profile.name}: {self.verdict})"
+
     @property
     def ladder(self) -> Ladder:
-        """The ladder to use."""
+        """The proved ladder; ``decision`` says whether to use it."""
         return self.answer.score.ladder
 
     @property
     def flags(self) -> str:
-        """What to start the engine with for it."""
-        return self.scenario.engine.flags(self.ladder, self.scenario.model.backend)
+        """What to start the engine with for ``ladder``."""
+        return self.flags_of(self.answer)
+
+    def flags_of(self, answer: Answer) -> str:
+        """What to start the engine with for one of the ladders."""
+        return self.scenario.engine.flags(answer.score.ladder, self.scenario.model.backend)
+
+    @property
+    def decision(self) -> Decision:
+        """Change only for a gain that is certain and worth it, or for fewer graphs as good."""
+        gain, graphs = self.gain, len(self.ladder)
+        if not self.has_enough_steps or not gain.is_certain:
+            return "keep_default"
+        if gain.low > 0 and gain.share >= WORTHWHILE:
+            return "use_ladder" if graphs else "no_graphs"
+        fewer = 0 < graphs < len(self.default.ladder)
+        return "fewer_graphs" if fewer and gain.low > -2 * NEGLIGIBLE else "keep_default"
+
+    @property
+    def verdict(self) -> str:
+        """What to do, in one sentence."""
+        from simcg.report.words import verdict  # noqa: PLC0415 - words are made from studies
+
+        return verdict(self)[0]
+
+    @property
+    def has_enough_steps(self) -> bool:
+        """The traffic has steps enough to judge by."""
+        return self.traffic.counted.total >= FEW_STEPS
+
+    @property
+    def fewest(self) -> Answer | None:
+        """``no_loss`` where it can be used unmeasured: it has fewer buckets than the default, keeps
+        the start-up limit and loses nothing beside another host (``HOSTS_DIFFER``).
+        """
+        found, limit, slower = self.no_loss, self.scenario.limits.startup_ns, self.no_loss_slowdown
+        if found is None or not self.has_enough_steps:
+            return None
+        saves = len(found.score.ladder) < len(self.default.ladder)
+        within = limit is None or found.score.startup.ns <= limit
+        return found if saves and within and (slower is None or slower >= HOSTS_DIFFER) else None
+
+    @property
+    def slowdown(self) -> float | None:
+        """``eager_host_margin`` where ``ladder`` runs more steps without a graph than the default;
+        None elsewhere.
+        """
+        more = self.answer.score.eager_share - self.default.eager_share
+        return self.eager_host_margin if more > NOTABLE else None
+
+    @property
+    def no_loss_slowdown(self) -> float | None:
+        """``no_loss_margin`` where it binds: more steps run without a graph than by default."""
+        if self.no_loss is None or self.no_loss_margin >= MOST_MARGIN:
+            return None
+        more = self.no_loss.score.eager_share - self.default.eager_share
+        return self.no_loss_margin if more > NOTABLE else None
 
 
 def study(scenario: Scenario, notify: Callable[[str], None] = lambda _: None) -> Study:

@@ -32,7 +32,7 @@ def grounds_lines(grounds: Sequence[Ground]) -> list[str]:
             ", ".join(names) + (f" ({_short(source)})" if _short(source) else "")
             for source, names in _together(parts, provenance == "measured").items()
         ]
-        if said:
+        if parts:
             lines.append(f"{provenance}: {'; '.join(said)}")
     return lines
 

@@ -9,7 +9,7 @@ from simcg.optimize.explain import explain
 from simcg.optimize.score import LadderScore
 from simcg.optimize.study import Answer, Study
 from simcg.report.grounds import study_grounds
-from simcg.report.words import cautions, proof, recommendation, regime, rests_on, verdict
+from simcg.report.words import cautions, fewest_withheld, proof, regime, rests_on, verdict
 
 
 def score_json(score: LadderScore) -> dict[str, Any]:
@@ -54,16 +54,15 @@ def study_json(study: Study) -> dict[str, Any]:
             "busy_share": None if load is None else load.busy_share,
             "unstable": None if load is None else load.unstable,
         },
-        "decision": recommendation(study)[0],
+        "decision": study.decision,
         "verdict": list(verdict(study)),
         "regime": regime(study),
         "proof": proof(study),
         "notes": list(rests_on(study)),
         "warnings": list(cautions(study)),
         "flags": study.flags,
-        "flags_fewest": None
-        if study.no_loss is None
-        else scenario.engine.flags(study.no_loss.score.ladder, scenario.model.backend),
+        "flags_fewest": None if study.fewest is None else study.flags_of(study.fewest),
+        "flags_fewest_withheld": fewest_withheld(study),
         "gain": asdict(study.gain),
         "provenance": study.table.provenance,
         "rests_on": [asdict(ground) for ground in study_grounds(study)],

@@ -26,18 +26,23 @@ def plain_table(columns: Sequence[str], rows: Iterable[Row]) -> Table:
     return table
 
 
-def ladders_table(named: Sequence[tuple[str, LadderScore]], limit_ns: float | None) -> Table:
-    """One column a ladder, one row a figure; the limit is a graph for every size."""
+def ladders_table(
+    named: Sequence[tuple[str, LadderScore]], fallback: str, limit_ns: float | None
+) -> Table:
+    """One column a ladder, one row a figure; the limit is a graph for every size.
+
+    ``fallback``: how steps run without a graph.
+    """
     scores = [s for _, s in named]
     rows: list[Row] = [
         ("graphs", *(str(len(s.ladder)) for s in scores)),
         ("mean step (ms)", *(ms(s.mean_step_ns) for s in scores)),
         ("padded tokens", *(percent(s.padded_share) for s in scores)),
-        ("steps that run eager", *(percent(s.eager_share) for s in scores)),
+        (f"steps that run {fallback}", *(percent(s.eager_share) for s in scores)),
         ("graph memory, live", *(size(s.memory.live) for s in scores)),
         ("graph memory, reserved", *(size(s.memory.reserved) for s in scores)),
         ("graph memory, device", *(size(s.memory.device) for s in scores)),
-        ("peak with eager steps", *(size(s.memory.peak) for s in scores)),
+        (f"peak with {fallback} steps", *(size(s.memory.peak) for s in scores)),
         ("start-up", *(seconds(s.startup.ns) for s in scores)),
     ]
     columns = ["", *(name for name, _ in named)]
@@ -51,11 +56,11 @@ def study_table(study: Study) -> Table:
     """The answer between the default, half the default, no graphs and the limit."""
     named = [("default", study.default), ("this ladder", study.answer.score)]
     if study.half is not None:
-        named.append(("half", study.half.score))
+        named.append(("half the default", study.half.score))
     if study.no_loss is not None:
         named.append(("fewest", study.no_loss.score))
     named.append(("no graphs", study.no_graphs))
-    return ladders_table(named, study.limit_ns)
+    return ladders_table(named, study.scenario.model.fallback.name, study.limit_ns)
 
 
 def explain_table(uses: Sequence[BucketUse]) -> Table:

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from simcg.engines.traps import warnings
-from simcg.optimize.gain import MOST_MARGIN, Gain
-from simcg.optimize.study import NEGLIGIBLE, Answer, Study
+from simcg.optimize.gain import Gain
+from simcg.optimize.study import HOSTS_DIFFER, NEGLIGIBLE, Answer, Study
 from simcg.report.grounds import better_profile, grounds_lines, study_grounds
 from simcg.report.links import link_note
 from simcg.report.units import count, ms, percent, seconds, size
 from simcg.workload.describe import quantiles
 from simcg.workload.steps import Steps
 
-Decision = Literal["use_ladder", "no_graphs", "fewer_graphs", "keep_default"]
-
-NOTABLE = 0.01
-"""A share of the steps worth a sentence."""
-FEW_STEPS = 100
-"""Fewer say nothing of the traffic they come from."""
+FEWER_IF = "fewer graphs"
+"""So begins what is said of fewer graphs that are not recommended as they are."""
 MUCH_BYTES = 16 << 20
 """A rise of the peak memory worth a sentence."""
-WORTHWHILE = 0.005
-"""A share of the mean step time worth another ladder."""
 
 
 def heading(study: Study) -> str:
@@ -51,21 +43,22 @@ def traffic_line(study: Study) -> str:
 
 def verdict(study: Study) -> tuple[str, ...]:
     """What to do, first; then what else is worth knowing."""
-    decided, sentence = recommendation(study)
-    lines = [f"{sentence} ({interval(study.gain)})"]
+    lines = [_to_do(study)]
     answer, default = study.answer.score, study.default
-    if decided != "keep_default" and answer.eager_share > default.eager_share + NOTABLE:
+    changes = study.decision != "keep_default"
+    if changes and study.slowdown is not None and study.slowdown >= HOSTS_DIFFER:
+        lines.append(_counts_on(study, study.slowdown))
+    if changes and answer.memory.peak > default.memory.peak + MUCH_BYTES:
+        more = size(answer.memory.peak - default.memory.peak)
         fallback = study.scenario.model.fallback.name
         lines.append(
-            f"this counts on {fallback} steps, with the profile's host costs; it still pays in an "
-            f"engine whose host issues them up to {study.eager_host_margin:.1f} times slower"
+            f"it needs {more} more memory at the peak, beside its graphs for {fallback} steps"
         )
-    if decided != "keep_default" and answer.memory.peak > default.memory.peak + MUCH_BYTES:
-        more = size(answer.memory.peak - default.memory.peak)
-        lines.append(f"it needs {more} more memory at the peak, beside its graphs for eager steps")
-    fewer = study.no_loss
-    if fewer is not None and len(fewer.score.ladder) < len(default.ladder):
-        lines.append(_fewer(study, fewer))
+    if changes and study.fewest is not None:
+        lines.append(f"the fewest graphs that lose nothing: {_fewer(study, study.fewest)}")
+    withheld = fewest_withheld(study)
+    if withheld is not None and withheld.startswith(FEWER_IF):
+        lines.append(withheld)
     return tuple(lines)
 
 
@@ -74,40 +67,117 @@ def interval(gain: Gain) -> str:
     return f"95%, model error included: {percent(gain.low)} to {percent(gain.high)}"
 
 
-def recommendation(study: Study) -> tuple[Decision, str]:
-    """Change only for a gain that is certain and worth it, or for fewer graphs that do as well."""
+def _to_do(study: Study) -> str:
+    """The first sentence: the recommendation, its reason and the interval."""
     gain, share = study.gain, percent(study.gain.share)
     graphs, usual = len(study.ladder), len(study.default.ladder)
-    steps = study.traffic.counted.total
-    if steps < FEW_STEPS:
-        return "keep_default", f"keep the default: {steps} steps are too few to judge by"
-    if gain.low > 0 and gain.share >= WORTHWHILE:
-        decided: Decision = "use_ladder" if graphs else "no_graphs"
-        what = "use this ladder" if graphs else "capture no prefill graphs"
-        return decided, f"{what}: mean step {share} shorter than the engine's default"
+    slower, bounds = study.slowdown, f" ({interval(gain)})"
+    if slower is not None and slower < HOSTS_DIFFER:
+        bounds += f", but {_only_on(slower)}"
+    if study.decision == "use_ladder":
+        return f"use this ladder: mean step {share} shorter than the engine's default{bounds}"
+    if study.decision == "no_graphs":
+        shorter = f"mean step {share} shorter than the engine's default"
+        return f"capture no prefill graphs: {shorter}{bounds}"
+    if study.decision == "fewer_graphs":
+        return f"use this ladder: {graphs} graphs instead of {usual} do as well{bounds}"
+    keep, fewest = "keep the default", study.fewest
+    if fewest is not None:
+        keep += f", or fewer graphs that lose nothing, {_fewer(study, fewest)}"
+    return f"{keep}: {_why_keep(study)}"
+
+
+def _why_keep(study: Study) -> str:
+    """Why the default stays."""
+    gain, share, bounds = study.gain, percent(study.gain.share), f" ({interval(study.gain)})"
+    if not study.has_enough_steps:
+        return f"{study.traffic.counted.total} steps are too few to judge by{bounds}"
+    if study.ladder == study.default.ladder:
+        return "the proved ladder is the same one"
     if not gain.is_certain:
-        return "keep_default", f"keep the default: the gain of {share} is not certain"
-    if 0 < graphs < usual and gain.low > -2 * NEGLIGIBLE:
-        return "fewer_graphs", f"use this ladder: {graphs} graphs instead of {usual} do as well"
+        return f"the best ladder's gain of {share} is not certain{bounds}"
     if gain.low > 0:
-        return "keep_default", f"keep the default: a gain of {share} is hardly worth a change"
-    return "keep_default", "keep the default: under these limits the best ladder is slower"
+        return f"a gain of {share} is hardly worth a change{bounds}"
+    return f"under these limits the best ladder is slower{bounds}"
+
+
+def _counts_on(study: Study, margin: float) -> str:
+    """How far a change that runs more steps without a graph rests on a fast host."""
+    fallback = study.scenario.model.fallback.name
+    return (
+        f"this counts on {fallback} steps, with the profile's host costs; "
+        f"with a host up to {margin:.1f} times slower the estimate is still a gain, but the slower "
+        "the host, the smaller it is and the less certain"
+    )
+
+
+def _only_on(margin: float) -> str:
+    return (
+        f"only on a host at most {margin:.1f} times slower than the profile's; hosts differ by up "
+        f"to {HOSTS_DIFFER:.0f} times, so measure first"
+    )
+
+
+def ladder_title(study: Study) -> str:
+    """What ``study.ladder`` is called beside its sizes and flags."""
+    if study.decision != "keep_default":
+        return "this ladder"
+    if study.ladder == study.default.ladder:
+        return "the default ladder"
+    if study.gain.is_certain:
+        return "the ladder that is not recommended"
+    return "the ladder that was not certain to be better"
+
+
+def flags_to_paste(study: Study) -> list[tuple[str, str]]:
+    """What to start the engine with and what for, the recommended first."""
+    fewest, keeps = study.fewest, study.decision == "keep_default"
+    ladder = (ladder_title(study), study.flags)
+    if fewest is None:
+        return [ladder]
+    host = f" ({_host(study)})" if _host(study) else ""
+    title = f"the fewest graphs that lose nothing, {len(fewest.score.ladder)}{host}"
+    fewer = (title, study.flags_of(fewest))
+    if fewest.score.ladder == study.ladder:
+        return [fewer if keeps else ladder]
+    return [fewer, ladder] if keeps else [ladder, fewer]
+
+
+def fewest_withheld(study: Study) -> str | None:
+    """Why no flags are given for fewer graphs; None where they are."""
+    no_loss, slower = study.no_loss, study.no_loss_slowdown
+    if study.fewest is not None:
+        return None
+    if not study.has_enough_steps:
+        return f"{study.traffic.counted.total} steps are too few to judge by"
+    if no_loss is None or len(no_loss.score.ladder) >= len(study.default.ladder):
+        return "no fewer graphs cost as little as the default's"
+    fewer = f"{FEWER_IF}, {_counts(study, no_loss)}, lose nothing"
+    if slower is not None and slower < HOSTS_DIFFER:
+        return f"{fewer} {_only_on(slower)}"
+    return f"{fewer}, but their start-up is longer than --max-startup"
+
+
+def _counts(study: Study, fewer: Answer) -> str:
+    return f"{len(fewer.score.ladder)} instead of {len(study.default.ladder)}"
 
 
 def _fewer(study: Study, fewer: Answer) -> str:
-    """The fewest graphs, what they save, and how far that rests on a fast host."""
+    """How many graphs instead of how many, what they save, and with which host."""
     default = study.default
     saved = seconds(default.startup.ns - fewer.score.startup.ns)
     bytes_less = default.memory.device - fewer.score.memory.device
     memory = f"{size(abs(bytes_less))} {'less' if bytes_less >= 0 else 'more'}"
-    line = (
-        f"the fewest graphs that lose nothing: {len(fewer.score.ladder)} instead of "
-        f"{len(default.ladder)} (start-up {saved} shorter, graph memory {memory}"
-    )
-    more_eager = fewer.score.eager_share > default.eager_share + NOTABLE
-    if more_eager and study.no_loss_margin < MOST_MARGIN:
-        line += f"; with a host at most {study.no_loss_margin:.1f} times slower than the profile's"
-    return line + ")"
+    host = f"; {_host(study)}" if _host(study) else ""
+    counts = _counts(study, fewer)
+    return f"{counts} (start-up {saved} shorter, graph memory {memory}{host})"
+
+
+def _host(study: Study) -> str:
+    slower = study.no_loss_slowdown
+    if slower is None:
+        return ""
+    return f"with a host at most {slower:.1f} times slower than the profile's"
 
 
 def regime(study: Study) -> str:
@@ -115,8 +185,10 @@ def regime(study: Study) -> str:
     table, steps = study.table, study.traffic.counted
     median = quantiles(steps.tokens, steps.count).p50
     host, device = table.eager_host_ns, int(table.eager_device_ns[median])
+    fallback = study.scenario.model.fallback.name
+    step = f"an {fallback}" if fallback[0] in "aeiou" else f"a {fallback}"
     figures = (
-        f"at {count(median)} tokens an eager step keeps the host busy for {ms(host)} ms, the GPU "
+        f"at {count(median)} tokens {step} step keeps the host busy for {ms(host)} ms, the GPU "
         f"for {ms(device)} ms"
     )
     saved = 1 - study.limit_ns / study.default.mean_step_ns
@@ -124,7 +196,7 @@ def regime(study: Study) -> str:
     if host > device:
         what = "graphs pay, and padding is nearly free: fewer graphs give the same latency"
         return f"launch-bound: {figures}; {what}; {at_most}"
-    what = "padding costs time: latency is gained by sizes that fit, or by running eager"
+    what = f"padding costs time: latency is gained by sizes that fit, or by running {fallback}"
     return f"compute-bound: {figures}; {what}; {at_most}"
 
 
@@ -163,10 +235,11 @@ def rests_on(study: Study) -> tuple[str, ...]:
     if study.holdout is not None:
         held = percent(study.holdout)
         lines.append(f"hold-out: chosen on the first 70% of the time, gain on the rest {held}")
+    fallback = study.scenario.model.fallback.name
     if study.research is not None:
         more = 1 - study.research.mean_step_ns / study.answer.score.mean_step_ns
         lines.append(
-            f"research answer (a runner that picks graph or eager per size, as many graphs): "
+            f"research answer (a runner that picks graph or {fallback} per size, as many graphs): "
             f"{percent(max(more, 0.0), 2)} less again"
         )
     rest = "settled" if study.settled else "did not settle"

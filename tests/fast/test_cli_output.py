@@ -56,8 +56,7 @@ def test_text_fits_and_json_agrees(setting: str) -> None:
     value = json.loads(machine.out)
     lines = plain.out.splitlines()
     pasted = [line for line in lines if line in (value["flags"], value["flags_fewest"])]
-    assert pasted[0] == value["flags"]
-    assert pasted[1:] in ([], [value["flags_fewest"]])
+    assert pasted == to_paste(value)
     assert max(len(line) for line in lines if line not in pasted) <= WIDTH
     text = words_of(plain.out)
     for sentence in (
@@ -67,7 +66,7 @@ def test_text_fits_and_json_agrees(setting: str) -> None:
     ):  # fmt: skip
         assert words_of(sentence) in text
     sizes = value["answer"]["sizes"]
-    assert f"ladder, {len(sizes)} graphs" in text
+    assert re.search(rf"ladder[a-z ]*, {len(sizes)} graphs", text)
     assert f": {' '.join(map(str, sizes)) or 'none'} " in text
     check_table(lines, value)
     if "--explain" in setting:
@@ -75,24 +74,52 @@ def test_text_fits_and_json_agrees(setting: str) -> None:
             assert re.search(rf"\b{use['bucket']} +\S+ +{use['steps']:,} ", plain.out)
 
 
+def to_paste(value: dict[str, Any]) -> list[str]:
+    """The lines of flags in their order: what is recommended first, nothing twice, and none for
+    fewer graphs where JSON says why not.
+    """
+    assert (value["flags_fewest"] is None) == (value["flags_fewest_withheld"] is not None)
+    both = [value["flags"], *([value["flags_fewest"]] if value["flags_fewest"] else [])]
+    return list(dict.fromkeys(both[::-1] if value["decision"] == "keep_default" else both))
+
+
 def check_table(lines: list[str], value: dict[str, Any]) -> None:
-    """The rows of the table are the JSON figures of default, answer, half, fewest, no graphs."""
+    """The rows of the table are the JSON figures of default, answer, half the default, fewest and
+    no graphs, and steps without a graph are called what the engine runs them as.
+    """
     ladders = [value[name] for name in ("default", "answer", "half", "no_loss", "no_graphs")]
     ladders = [ladder for ladder in ladders if ladder is not None]
+    fallback = "compiled" if value["engine"].startswith("vllm") else "eager"
     expected = {
         "graphs": [str(len(one["sizes"])) for one in ladders],
         "mean step (ms)": [ms(one["mean_step_ns"]) for one in ladders],
         "padded tokens": [percent(one["padded_share"]) for one in ladders],
-        "steps that run eager": [percent(one["eager_share"]) for one in ladders],
+        f"steps that run {fallback}": [percent(one["eager_share"]) for one in ladders],
         "graph memory, live": [size(one["memory_bytes"]["live"]) for one in ladders],
         "graph memory, device": [size(one["memory_bytes"]["device"]) for one in ladders],
-        "peak with eager steps": [size(one["memory_bytes"]["peak"]) for one in ladders],
+        f"peak with {fallback} steps": [size(one["memory_bytes"]["peak"]) for one in ladders],
         "start-up": [seconds(one["startup_ns"]["total"]) for one in ladders],
     }
     for title, figures in expected.items():
         row = next(line for line in lines if re.match(re.escape(title) + " {2,}", line))
         shown = re.split(r" {2,}", row.strip())[1:]
         assert shown[: len(figures)] == figures
+
+
+def test_what_engines_compile_is_not_called_eager() -> None:
+    """vLLM runs compiled code without graphs, and no sentence of its answer says eager."""
+    text = run_cli("optimize", "--requests", "200", "--engine", "vllm").out
+    said = text.partition("\nproof: ")[0]
+    assert "compiled" in said
+    assert "eager" not in said
+
+
+@pytest.mark.parametrize("gpu", ["h100 --tp 1", "h100 --tp 16 --model llama-3.1-70b", "gb300"])
+def test_no_provenance_stands_without_parts(gpu: str) -> None:
+    """What an answer rests on is named: no line of it ends in its colon."""
+    value = json.loads(run_cli("optimize", "--requests", "99", "--hardware", *gpu.split(),
+                               "--json").out)  # fmt: skip
+    assert not [note for note in value["notes"] if note.strip().endswith(":")]
 
 
 @pytest.mark.usefixtures("folder")
