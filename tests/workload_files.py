@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from simcg.errors import SimcgError
 from simcg.workload.mooncake import BLOCK_TOKENS
-from simcg.workload.read import read_traffic
+from simcg.workload.read import read_requests, read_traffic
 from simcg.workload.requests import Requests
 from simcg.workload.steps import Steps
 
@@ -28,6 +28,14 @@ def traffic_of(data: bytes, chosen: str | None = None) -> Requests | Steps | Non
             line = str(error)
     assert line.isprintable()
     return None
+
+
+def requests_of(text: str, **options: object) -> Requests:
+    """The requests of a file called ``input`` with this text."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "input"
+        path.write_text(text)
+        return read_requests(path, **options)  # type: ignore[arg-type]  # any option of it
 
 
 def row_count(traffic: Requests | Steps) -> int:

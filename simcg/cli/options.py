@@ -98,7 +98,10 @@ traffic_options = apply(
     click.option("--format", "file_format", type=click.Choice(["azure", "mooncake", "table",
                  "histogram"]), help="Format of the file.  [default: as its content shows]"),
     click.option("--columns", type=Columns(), help="Columns of a CSV or JSON-lines file by role: "
-                 "arrival, prompt, output, cached.  [default: by name, see simcg workload --help]"),
+                 "arrival, prompt, output, cached; usage.input_tokens names a nested field, "
+                 "arrival=- reads no times.  [default: by name, see simcg workload --help]"),
+    click.option("--skip-invalid", is_flag=True, help="Leave out rows that cannot be used, and say "
+                 "how many they are."),
     click.option("--cache-tokens", type=click.IntRange(0), metavar="N", help="Size of the prefix "
                  "cache, for traces with block hashes.  [default: no limit]"),
 )  # fmt: skip

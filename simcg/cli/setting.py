@@ -30,6 +30,7 @@ class TrafficSource:
     columns: Mapping[str, str] | None
     cache_tokens: int | None
     file_format: str | None = None
+    skip_invalid: bool = False
 
     @classmethod
     def taken_from(cls, options: dict[str, Any]) -> TrafficSource:
@@ -43,6 +44,7 @@ class TrafficSource:
                 "--format": self.file_format,
                 "--columns": self.columns,
                 "--cache-tokens": self.cache_tokens,
+                "--skip-invalid": self.skip_invalid or None,
             }
             for flag, value in about_file.items():
                 if value is not None:
@@ -58,6 +60,7 @@ class TrafficSource:
             columns=self.columns,
             cache_tokens=self.cache_tokens,
             max_context=max_context,
+            skip_invalid=self.skip_invalid,
         )
 
 

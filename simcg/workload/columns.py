@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from simcg.errors import InputError, require
 
 _ARRIVAL = """arrival arrivaltime arrivaltimestamp arrivedat requesttime requesttimestamp
-    sendtime starttime starttimeoffset time timestamp ts"""
-_PROMPT = """contexttokens inputlen inputlength inputtokens inputtoks isl numprefilltokens
+    sendtime starttime starttimeoffset starttimes time timestamp ts"""
+_PROMPT = """contexttokens inputlen inputlens inputlength inputtokens inputtoks isl numprefilltokens
     numprompttokens promptlen promptlength prompttokens requesttokens"""
 _OUTPUT = """completiontokens generatedtokens numdecodetokens numoutputtokens osl outputlen
-    outputlength outputtokens outputtoks responsetokens"""
+    outputlength outputlens outputtokens outputtoks responsetokens"""
 _CACHED = "cachedprompttokens cachedtokens numcachedtokens prefixhittokens"
 
 _KNOWN = {
@@ -43,6 +43,9 @@ _UNITS = {
     "sec": 1_000_000_000,
     "seconds": 1_000_000_000,
 }
+NO_COLUMN = "-"
+"""Given as a role's column: the table has none."""
+
 _UNIT_SUFFIX = re.compile(r"[_ (\[](" + "|".join(_UNITS) + r")[)\]]?")
 
 
@@ -61,21 +64,26 @@ def find_columns(
 ) -> Columns:
     """The columns for each role: those ``given``, else the one with a well-known name.
 
-    ``given`` maps roles (arrival, prompt, output, cached) to names in the table. Raises
-    InputError for an unknown role or name, for two candidates and for no prompt column.
+    ``given`` maps roles (arrival, prompt, output, cached) to names in the table, or to ``-``: no
+    such column. Fields of ``usage`` (OpenAI's) come after well-known names of the row itself.
+    Raises InputError for an unknown role or name, for two candidates and for no prompt column.
     """
     found: dict[str, str] = {}
+    absent = [role for role, name in (given or {}).items() if name == NO_COLUMN]
     for role, name in (given or {}).items():
         require(role in ROLES, "--columns", role, name, f"a role: {', '.join(ROLES)}")
+        if role in absent:
+            continue
         require(name in names, source, f"--columns {role}", name, f"one of {_listed(names)}")
         found[role] = name
     taken = set(found.values())
     require(len(taken) == len(found), "--columns", "", dict(given or {}), "one column per role")
     for role in ROLES:
-        if role in found:
+        if role in found or role in absent:
             continue
         free = [n for n in names if n not in taken]
         candidates = [n for n in free if _bare(n) in _KNOWN[role]]
+        candidates = candidates or [n for n in free if _bare(_in_usage(n)) in _KNOWN[role]]
         candidates = candidates or [n for n in free if _bare(n) == role]
         if len(candidates) > 1:
             expected = f"one column for {role}; name it with --columns {role}=NAME"
@@ -90,12 +98,19 @@ def find_columns(
 
 def has_prompt_column(names: tuple[str, ...]) -> bool:
     """Does a well-known name say that the rows are requests?"""
-    return any(_bare(name) in _KNOWN["prompt"] for name in names)
+    return any({_bare(name), _bare(_in_usage(name))} & _KNOWN["prompt"] for name in names)
 
 
-def unit_ns(name: str) -> int:
-    """Nanoseconds per unit of a time column: by its suffix (_ns, _us, _ms, _s), else seconds."""
-    return _UNITS[_suffix(name) or "s"]
+def unit_ns(name: str) -> int | None:
+    """Nanoseconds per unit of a time column, by its suffix (_ns, _us, _ms, _s); None without."""
+    suffix = _suffix(name)
+    return None if suffix is None else _UNITS[suffix]
+
+
+def _in_usage(name: str) -> str:
+    """The part of a dotted name after ``usage``; empty if there is none."""
+    _, _, inner = f".{name}".rpartition(".usage.")
+    return inner.rpartition("_details.")[2]
 
 
 def _suffix(name: str) -> str | None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from simcg.arrays import Ints
 from simcg.errors import require
-from simcg.workload.gather import Parser, gather, integers
+from simcg.workload.gather import Gathered, Parser, described, gather, integers
 from simcg.workload.options import ReadOptions
 from simcg.workload.requests import MAX_TOKENS
 from simcg.workload.steps import Steps
@@ -36,19 +36,26 @@ def read_histogram_table(table: Table, options: ReadOptions) -> Steps:
     for name, least in (("requests", 1), ("context", 0)):
         if name in table.names:
             parsers[name] = integers(least, MAX_TOKENS)
-    data = gather(table, parsers)
-    tokens, count = data["tokens"], data["count"]
-    requests = data.get("requests", np.ones_like(tokens))
-    context = data.get("context", np.zeros_like(tokens))
-    beyond = np.flatnonzero(requests > tokens)
-    if len(beyond):
-        row = int(beyond[0])
-        expected = f"at most the step's {tokens[row]} tokens"
-        raise table.error(row, "requests", int(requests[row]), expected)
+    found = gather(table, parsers)
+    if "requests" in found.columns:
+        found = _with_tokens_for_all(found)
+    tokens, count = found.columns["tokens"], found.columns["count"]
+    requests = found.columns.get("requests", np.ones_like(tokens))
+    context = found.columns.get("context", np.zeros_like(tokens))
     total = sum(count.tolist())
     require(total < _MAX_REQUESTS_TOTAL, table.source, "count", total, "fewer than 2**60 in all")
     pairs = even_pairs(tokens, requests, context)
-    return Steps(tokens, requests, context, pairs, count, None, table.source)
+    return Steps(tokens, requests, context, pairs, count, None, described(table))
+
+
+def _with_tokens_for_all(found: Gathered) -> Gathered:
+    """The rows whose requests have at least a token each."""
+    tokens, requests = found.columns["tokens"], found.columns["requests"]
+    return found.without(
+        requests > tokens,
+        "requests",
+        lambda i: (int(requests[i]), f"at most the step's {tokens[i]} tokens"),
+    )
 
 
 def even_pairs(tokens: Ints, requests: Ints, context: Ints) -> Ints:

@@ -9,11 +9,12 @@ import numpy as np
 
 from simcg.arrays import Ints
 from simcg.errors import Finding, InputError
-from simcg.workload.gather import gather, integers, prompt_tokens, since_first, times
+from simcg.workload.gather import Gathered, described, gather, integers, prompt_tokens
 from simcg.workload.options import ReadOptions
 from simcg.workload.prefix_cache import PrefixCache
 from simcg.workload.requests import MAX_TOKENS, Requests
 from simcg.workload.table import Table
+from simcg.workload.times import Times
 from simcg.workload.values import BadValueError
 
 BLOCK_TOKENS = 512
@@ -32,55 +33,64 @@ def read_mooncake(table: Table, options: ReadOptions) -> Requests:
     """One request a line; ``timestamp`` in ms, prefix hits by ``hash_ids`` where it has them.
 
     The cache of ``options.cache_tokens`` (None: without limit, so the most hits the trace allows)
-    serves all requests in order, and a prompt's blocks are in it from the next request on. A hit
-    shortens the prefill, by at most all but one token. Raises InputError.
+    serves all requests in order of time, and a prompt's blocks are in it from the next request on.
+    A hit shortens the prefill, by at most all but one token. Raises InputError.
     """
-    parsers = {
-        "input_length": prompt_tokens(options),
-        "timestamp": times(_MILLISECOND_NS),
-    }
+    clock = Times(_MILLISECOND_NS)
+    parsers = {"input_length": prompt_tokens(options), "timestamp": clock.parse}
     if "output_length" in table.names:
         parsers["output_length"] = integers(0, MAX_TOKENS)
+    hashes: list[list[int]] = []
     if "hash_ids" in table.names:
-        capacity = None if options.cache_tokens is None else options.cache_tokens // BLOCK_TOKENS
-        cache = PrefixCache(capacity)
-        parsers["hash_ids"] = lambda values: _hit_blocks(values, cache)
+        parsers["hash_ids"] = lambda values: _stored(values, hashes)
     elif options.cache_tokens is not None:
         expected = "no cache size: this input has no hash_ids"
         raise InputError(table.source, "cache_tokens", options.cache_tokens, expected)
-    data = gather(table, parsers)
-    prompt = data["input_length"]
-    cached = np.zeros(len(prompt), dtype=np.int64)
+    found = gather(table, parsers)
+    if "hash_ids" in found.columns:
+        found = _with_all_hashes(found, hashes)
+    found, note = found.by_time("timestamp")
+    data = found.columns
+    zeros = np.zeros(len(found.rows), dtype=np.int64)
+    cached = zeros
     if "hash_ids" in data:
-        cached = _cached_tokens(table, prompt, data["hash_ids"])
+        prompts = [hashes[place] for place in data["hash_ids"].tolist()]
+        cached = _cached_tokens(prompts, data["input_length"], options.cache_tokens)
     return Requests(
-        arrival_ns=since_first(table, "timestamp", data["timestamp"]),
-        prompt_tokens=prompt,
+        arrival_ns=data["timestamp"],
+        prompt_tokens=data["input_length"],
         cached_tokens=cached,
-        output_tokens=data.get("output_length", np.zeros(len(prompt), dtype=np.int64)),
-        source=table.source,
+        output_tokens=data.get("output_length", zeros),
+        source=described(table, note),
     )
 
 
-def _hit_blocks(values: Sequence[object], cache: PrefixCache) -> Ints:
-    """Rows (blocks of the prompt, leading blocks in the cache), packed as one int64 each."""
-    packed = np.empty(len(values), dtype=np.int64)
+def _stored(values: Sequence[object], hashes: list[list[int]]) -> Ints:
+    """The places in ``hashes`` at which the values, each a prompt's blocks, are put."""
+    first = len(hashes)
     for index, value in enumerate(values):
         if not isinstance(value, list) or not set(map(type, value)) <= {int}:
             raise BadValueError(index, "a list of integers, one per block of 512 tokens")
-        hashes = cast("list[int]", value)
-        packed[index] = (len(hashes) << 32) | cache.hit_blocks(hashes)
-    return packed
+        hashes.append(cast("list[int]", value))
+    return np.arange(first, len(hashes), dtype=np.int64)
 
 
-def _cached_tokens(table: Table, prompt: Ints, packed: Ints) -> Ints:
-    """Tokens in the leading hits; the number of hashes must fit the prompt."""
-    blocks, hits = packed >> 32, packed & 0xFFFFFFFF
-    expected_blocks = -(-prompt // BLOCK_TOKENS)
-    wrong = np.flatnonzero(blocks != expected_blocks)
-    if len(wrong):
-        row = int(wrong[0])
-        expected = f"{expected_blocks[row]}: one per {BLOCK_TOKENS} of {prompt[row]} tokens"
-        raise table.error(row, "hash_ids", Finding(f"{blocks[row]} hashes"), expected)
-    cached: Ints = np.minimum(hits * BLOCK_TOKENS, prompt - 1)
+def _with_all_hashes(found: Gathered, hashes: list[list[int]]) -> Gathered:
+    """The rows that have a hash per block of their prompt."""
+    prompt = found.columns["input_length"]
+    blocks = np.array([len(hashes[place]) for place in found.columns["hash_ids"].tolist()])
+    needed = -(-prompt // BLOCK_TOKENS)
+
+    def told(i: int) -> tuple[object, str]:
+        expected = f"{needed[i]}: one per {BLOCK_TOKENS} of {prompt[i]} tokens"
+        return Finding(f"{blocks[i]} hashes"), expected
+
+    return found.without(blocks != needed, "hash_ids", told)
+
+
+def _cached_tokens(prompts: Sequence[list[int]], tokens: Ints, cache_tokens: int | None) -> Ints:
+    """Tokens in the leading blocks that the cache holds, of prompts that come in this order."""
+    cache = PrefixCache(None if cache_tokens is None else cache_tokens // BLOCK_TOKENS)
+    hits = np.array([cache.hit_blocks(hashes) for hashes in prompts], dtype=np.int64)
+    cached: Ints = np.minimum(hits * BLOCK_TOKENS, tokens - 1)
     return cached

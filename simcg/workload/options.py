@@ -13,11 +13,13 @@ from simcg.workload.requests import MAX_TOKENS
 class ReadOptions:
     """``columns``: role to column name. ``cache_tokens``: prefix-cache size, 0 for no cache, None
     for one without limit; only for inputs with block hashes. ``max_context``: longest prompt.
+    ``skip_invalid``: rows that cannot be used are left out and counted in the source's text.
     """
 
     columns: Mapping[str, str] | None = None
     cache_tokens: int | None = None
     max_context: int | None = None
+    skip_invalid: bool = False
 
     def __post_init__(self) -> None:
         size = self.cache_tokens

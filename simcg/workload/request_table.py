@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from simcg.arrays import Ints
 from simcg.errors import InputError
 from simcg.workload.columns import find_columns, unit_ns
-from simcg.workload.gather import Parser, gather, integers, prompt_tokens, since_first, times
+from simcg.workload.gather import Gathered, Parser, described, gather, integers, prompt_tokens
 from simcg.workload.options import ReadOptions
 from simcg.workload.requests import MAX_TOKENS, Requests
 from simcg.workload.table import Table
+from simcg.workload.times import Times
 
 AZURE_COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
 """Azure LLM inference traces of 2023 and 2024 (github.com/Azure/AzurePublicDataset)."""
@@ -19,7 +19,8 @@ AZURE_COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
 def read_request_table(table: Table, options: ReadOptions) -> Requests:
     """One request a row; a missing output column means 0 (unknown), a missing cached column 0.
 
-    Numeric times count in the unit of the column's suffix, else in seconds. Raises InputError.
+    Requests are in order of time. Numeric times count in the unit of the column's suffix, else in
+    seconds or what their magnitude shows. Raises InputError.
     """
     columns = find_columns(table.source, table.names, options.columns)
     if options.cache_tokens is not None:
@@ -29,28 +30,31 @@ def read_request_table(table: Table, options: ReadOptions) -> Requests:
     for name in (columns.output, columns.cached):
         if name is not None:
             parsers[name] = integers(0, MAX_TOKENS)
+    clock, note = Times(unit_ns(columns.arrival or "")), None
     if columns.arrival is not None:
-        parsers[columns.arrival] = times(unit_ns(columns.arrival))
-    data = gather(table, parsers)
-    arrival = columns.arrival
-    prompt = data[columns.prompt]
-    zeros = np.zeros(len(prompt), dtype=np.int64)
-    cached = _cached(table, columns.cached, prompt, data) if columns.cached else zeros
+        parsers[columns.arrival] = clock.parse
+    found = gather(table, parsers)
+    if columns.cached is not None:
+        found = _below_prompt(found, columns.prompt, columns.cached)
+    if columns.arrival is not None:
+        found, note = found.by_time(columns.arrival)
+    data = found.columns
+    zeros = np.zeros(len(found.rows), dtype=np.int64)
     return Requests(
-        arrival_ns=None if arrival is None else since_first(table, arrival, data[arrival]),
-        prompt_tokens=prompt,
-        cached_tokens=cached,
+        arrival_ns=data[columns.arrival] if columns.arrival else None,
+        prompt_tokens=data[columns.prompt],
+        cached_tokens=data[columns.cached] if columns.cached else zeros,
         output_tokens=data[columns.output] if columns.output else zeros,
-        source=table.source,
+        source=described(table, note, clock.note),
     )
 
 
-def _cached(table: Table, name: str, prompt: Ints, data: dict[str, Ints]) -> Ints:
-    """The cached column, each entry below the prompt's tokens."""
-    cached = data[name]
-    beyond = np.flatnonzero(cached >= prompt)
-    if len(beyond):
-        row = int(beyond[0])
-        expected = f"fewer than the prompt's {prompt[row]} tokens: at least one is computed"
-        raise table.error(row, name, int(cached[row]), expected)
-    return cached
+def _below_prompt(found: Gathered, prompt_name: str, cached_name: str) -> Gathered:
+    """The rows whose cached tokens are fewer than the prompt's."""
+    prompt, cached = found.columns[prompt_name], found.columns[cached_name]
+
+    def told(i: int) -> tuple[object, str]:
+        expected = f"fewer than the prompt's {prompt[i]} tokens: at least one is computed"
+        return int(cached[i]), expected
+
+    return found.without(cached >= prompt, cached_name, told)
