@@ -31,7 +31,9 @@ OPTIONS: dict[str, st.SearchStrategy[str]] = {
     "--align": NUMBERS,
     "--max-memory": st.sampled_from(["0", "1", "90MB", "1GiB", "1e9", "-1MB", "9" * 30, "inf"]),
     "--max-startup": st.sampled_from(["0", "0.5", "100", "nan", "inf", "-1", "1e400"]),
-    "--columns": st.sampled_from(["prompt=input_tokens", "prompt=prompt", "=", "arrival=x", ""]),
+    "--columns": st.sampled_from(
+        ["prompt=input_tokens", "prompt=prompt", "=", "arrival=x", "arrival=-", ""]
+    ),
     "--cache-tokens": NUMBERS,
     "--workload": st.sampled_from(["uniform", "sharegpt", ""]),
     "--requests": st.sampled_from(["1", "2", "30", "0", "-5"]),
