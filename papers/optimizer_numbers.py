@@ -62,6 +62,8 @@ def answer(server: Server) -> dict[str, str]:
         "startup_less": seconds(study.default.startup.ns - fewest.startup.ns),
         "memory_less": mib(study.default.memory.device - fewest.memory.device),
         "host_margin": f"{study.eager_host_margin:.1f}",
+        "fewest_margin": f"{study.no_loss_margin:.1f}",
+        "peak_more": mib(study.answer.score.memory.peak - study.default.memory.peak),
         "rounds": str(study.rounds),
     }  # fmt: skip
 
@@ -71,8 +73,8 @@ def ladder_rows(server: Server) -> list[list[str]]:
     study = study_of(server)
     named: list[tuple[str, LadderScore | None]] = [
         ("engine's default", study.default),
-        ("proved, as many at most", study.answer.score),
-        ("proved, half as many", study.half.score if study.half else None),
+        ("proved, at most as many", study.answer.score),
+        ("proved, half the default", study.half.score if study.half else None),
         ("fewest that lose nothing", study.no_loss.score if study.no_loss else None),
         ("no graphs", study.no_graphs),
     ]
@@ -81,13 +83,13 @@ def ladder_rows(server: Server) -> list[list[str]]:
             name, str(len(one.ladder)), ms(one.mean_step_ns),
             percent(1 - one.mean_step_ns / study.default.mean_step_ns),
             percent(one.padded_share), percent(one.eager_share),
-            mib(one.memory.device), seconds(one.startup.ns),
+            mib(one.memory.device), mib(one.memory.peak), seconds(one.startup.ns),
         ]
         for name, one in named
         if one is not None
     ]  # fmt: skip
     gain = percent(1 - study.limit_ns / study.default.mean_step_ns)
-    return [*rows, ["a graph for every size", "-", ms(study.limit_ns), gain, *["-"] * 4]]
+    return [*rows, ["a graph for every size", "-", ms(study.limit_ns), gain, *["-"] * 5]]
 
 
 def padding(weights: Ints) -> LadderProblem:

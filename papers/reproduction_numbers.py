@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import statistics
+
 from papers.sources import kept, reproduction
 from papers.text import count, percent, signed
-from simcg.report.reproduction import SHORT, figure, quantity
+from simcg.report.reproduction import SHORT, figure, quantity, what
 from simcg.reproduce.facts import facts
 from simcg.reproduce.measured import TPOT_TARGET, TTFT_TARGET
-from simcg.reproduce.outcome import Outcome
+from simcg.reproduce.outcome import Outcome, errors
 from simcg.reproduce.parameters import BOUNDS
+from simcg.reproduce.published import published
 from simcg.reproduce.vllm_runs import FITTED, outcomes
 
 WORST = 0.10
@@ -18,18 +21,22 @@ def reproduction_numbers() -> dict[str, object]:
     """Fitted costs, predictions with their errors, silicon points, recorded runs."""
     found = reproduction()
     _, median, worst = found.targets
-    predicted = found.of_kind("predicted")
+    predicted, independent = found.of_kind("predicted"), found.independent
     missed = next(one for one in predicted if abs(one.error or 0.0) == worst[1])
     shape = facts(found)
     return {
         "fitted": str(len(found.of_kind("fitted"))),
         "predicted": str(len(predicted)),
+        "independent": str(len(independent)),
+        "following": str(len(predicted) - len(independent)),
+        "median_all": percent(statistics.median(errors(predicted))),
+        "ttft_speedup": published("R2").shown,
         "left_out": str(len(found.of_kind("not simulated"))),
         "median": percent(median[1]),
         "median_limit": percent(median[2], 0),
         "worst": percent(worst[1]),
         "worst_limit": percent(worst[2], 0),
-        "next": percent(sorted(abs(o.error or 0.0) for o in predicted)[-2]),
+        "next": percent(sorted(errors(independent))[-2]),
         "miss": {
             "name": missed.published.id,
             "what": f"{missed.published.metric} for {missed.published.model}",
@@ -42,6 +49,7 @@ def reproduction_numbers() -> dict[str, object]:
         "rows": [outcome_row(one) for one in (*found.of_kind("fitted"), *predicted)],
         "facts": [[fact.claim, "holds" if fact.holds else "does not hold"] for fact in shape],
         "changed": str(sum(bool(one.changed) for one in predicted)),
+        "changed_independent": str(sum(bool(one.changed) for one in independent)),
         "draft": str(len(found.of_kind("draft"))),
         "draft_median": draft_median(found.of_kind("draft")),
         "silicon": silicon(),
@@ -71,18 +79,15 @@ def outcome_row(one: Outcome) -> list[str]:
         error = "in range"
     elif one.error == 0 and one.published.one_digit:
         error = "rounds to it"
-    model = one.published.model.partition(" (")[0]
-    what = f"{model}: {one.published.metric}" if model else one.published.metric
     return [
-        one.published.id, one.kind, f"{what}, {one.published.unit}", one.published.shown,
+        one.published.id, one.kind, what(one), one.published.shown,
         figure(one.simulated or 0.0), error,
     ]  # fmt: skip
 
 
 def draft_median(found: tuple[Outcome, ...]) -> str:
     """Median error on the chart that its authors dropped."""
-    errors = sorted(abs(one.error or 0.0) for one in found)
-    return percent(errors[len(errors) // 2])
+    return percent(statistics.median(errors(found)))
 
 
 def silicon() -> dict[str, object]:
@@ -113,9 +118,9 @@ def silicon_row(one: dict[str, object]) -> list[str]:
     """System, framework, points, and medians of both estimators."""
     cells = []
     for who in ("simcg", "aiconfigurator"):
-        errors = one[who]
+        found = one[who]
         for figure_name in ("tpot_median", "ttft_median"):
-            cells.append(percent(errors[figure_name]) if isinstance(errors, dict) else "-")
+            cells.append(percent(found[figure_name]) if isinstance(found, dict) else "-")
     name = one["name"]
     names = [str(part) for part in name] if isinstance(name, list) else [str(name)]
     return [names[0].removesuffix("_sxm"), names[-1], str(one["points"]), *cells]

@@ -82,6 +82,12 @@ def test_the_gain_is_the_one_of_the_command(report: Report) -> None:
     assert f"{graphs} graphs instead of {default}, {percent(gain['share'])} less" in report.text
 
 
+def test_running_without_graphs_stands_with_its_condition(report: Report) -> None:
+    """How much slower a host may be stands in the abstract, beside the table and at the figure."""
+    margin = f"{said('optimize', '--max-chunk', '8192')['no_loss_host_margin']:.1f} times slower"
+    assert report.text.count(margin) == 3
+
+
 def test_few_graphs_do_what_the_default_does(report: Report) -> None:
     """The launch-bound count of graphs, and what running without any would cost."""
     options = ("--max-chunk", "8192", "--model", "gpt-oss-120b", "--hardware", "gb300", "--tp", "4")
@@ -110,16 +116,24 @@ def test_gains_between_ladders_are_the_measured_ones(report: Report) -> None:
         row = f"{one['ours']} ({one['graphs'][0]}) {one['theirs']} ({one['graphs'][1]}) "
         assert f"{row}{100 * one['measured']:+.1f} %" in report.text
         assert f"{100 * one['predicted']:+.1f} %" in report.text
+    inside = sum(one["low"] <= one["predicted"] <= one["high"] for one in found["decisions"])
+    assert f"in {inside} of the {len(found['decisions'])} comparisons" in report.text
 
 
 def test_errors_of_the_reproduction_are_the_commands(report: Report) -> None:
-    """Median and worst of the predicted values, recomputed from the rows."""
+    """Median and worst of the predicted values that follow from no others, and of all."""
     rows = said("reproduce")["rows"]
-    errors = [abs(row["relative_error"]) for row in rows if row["kind"] == "predicted"]
-    median, worst = float(np.median(errors)), max(errors)
-    expected = f"Of {len(errors)} predicted values the median error is {percent(median)}"
-    assert expected in report.text
-    assert f"the worst {percent(worst)}" in report.text
+    predicted = [row for row in rows if row["kind"] == "predicted"]
+    every = [abs(row["relative_error"]) for row in predicted]
+    errors = [abs(row["relative_error"]) for row in predicted if not row["follows"]]
+    median, worst = percent(float(np.median(errors))), percent(max(errors))
+    assert f"the other {len(errors)} the median error is {median}" in report.text
+    assert f"over all {len(every)} the median is {percent(float(np.median(every)))}" in report.text
+    assert f"Of {len(errors)} published values that nothing was fitted to" in report.text
+    assert report.text.count(f"the worst {worst}") == 2
+    changed = [not row["follows"] for row in predicted if row["changed"]]
+    assert f"For {sum(changed)} of them the model was changed" in report.text
+    assert f"for {len(changed)} of the {len(every)} the model was changed" in report.text
     for row in rows:
         if row["kind"] in ("fitted", "predicted"):
             assert f"{row['id']} {row['kind']}" in report.text
