@@ -14,10 +14,22 @@ import click
 from simcg import __version__
 from simcg.errors import SimcgError
 
-COMMANDS = (
-    "optimize", "compare", "ladder", "workload", "model", "calibrate", "measure", "validate",
-    "reproduce", "simulate", "sweep", "profile", "verify",
-)  # fmt: skip
+COMMANDS = {
+    "optimize": "The ladder for your traffic, its proof, and flags to paste.",
+    "compare": "Given ladders beside the engine's default, on the same steps.",
+    "ladder": "What an engine or a rule captures by default.",
+    "workload": "What is in a trace: requests, and the steps made of them.",
+    "model": "The ops of a model's forward that are priced.",
+    "calibrate": "Measure a profile of this GPU and its host.",
+    "measure": "Run steps, captures and a server on this GPU, to compare.",
+    "validate": "Predictions of a profile beside what was measured.",
+    "reproduce": "Published results beside simulated ones.",
+    "simulate": "One server under load: latency, throughput, memory.",
+    "sweep": "Simulate many configurations, on all cores or Dask.",
+    "profile": "Show, compare and import hardware profiles.",
+    "verify": "Prove or refute that replay equals eager.",
+}
+"""Each subcommand in one line of the help, which fits 80 columns."""
 
 
 class LazyGroup(click.Group):
@@ -33,6 +45,11 @@ class LazyGroup(click.Group):
             return None
         command: click.Command = import_module(f"simcg.cli.{cmd_name}").command
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """The subcommands with their lines, none of them imported."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

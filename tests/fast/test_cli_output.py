@@ -106,6 +106,16 @@ def check_table(lines: list[str], value: dict[str, Any]) -> None:
         assert shown[: len(figures)] == figures
 
 
+def test_the_help_says_each_command_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On 80 columns no description is cut off or wrapped, and all commands have one."""
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = [line.strip() for line in run_cli("--help").out.splitlines()]
+    for name, does in COMMANDS.items():
+        assert f"{name:<10} {does}" in lines
+        assert does.endswith(".")
+        assert "..." not in does
+
+
 def test_what_engines_compile_is_not_called_eager() -> None:
     """vLLM runs compiled code without graphs, and no sentence of its answer says eager."""
     text = run_cli("optimize", "--requests", "200", "--engine", "vllm").out
