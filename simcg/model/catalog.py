@@ -90,7 +90,8 @@ def architecture_named(name: str) -> Architecture:
     names = model_names()
     close = difflib.get_close_matches(name.casefold().rsplit("/", 1)[-1], names, n=1)
     hint = f"; did you mean {close[0]}?" if close else ""
-    raise InputError("model", "", name, "one of " + ", ".join(names) + " or a config.json" + hint)
+    file = "its config.json, downloaded" if "/" in name else "a config.json"
+    raise InputError("model", "", name, "one of " + ", ".join(names) + f" or {file}{hint}")
 
 
 def load_architecture(name_or_path: str | Path) -> Architecture:

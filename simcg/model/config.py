@@ -17,7 +17,7 @@ from simcg.model.config_weights import weight_dtypes
 HEADS = ("llama", "mistral", "qwen2", "qwen3", "qwen3_moe", "mixtral", "gpt_oss", "minimax_m2")
 LATENT = ("deepseek_v3", "deepseek_v32", "kimi_k2", "glm_moe_dsa")
 HYBRID = ("qwen3_5_text", "qwen3_5_moe_text")
-NESTED = ("kimi_k25", "qwen3_5", "qwen3_5_moe")
+NESTED = ("kimi_k25", "mistral3", "qwen3_5", "qwen3_5_moe")
 """Families whose decoder is the text_config of a model that takes images too."""
 FAMILIES = (*HEADS, *LATENT, *HYBRID, *NESTED)
 DTYPES = ("bfloat16", "float16", "float32")
@@ -73,7 +73,7 @@ def _text(fields: Fields) -> Fields:
         raise fields.fail("text_config", "the object that describes the decoder")
     family = inner.raw.get("model_type")
     if family in NESTED:
-        raise inner.fail("model_type", "a decoder: " + ", ".join((*LATENT, *HYBRID)))
+        raise inner.fail("model_type", "a decoder: " + ", ".join((*HEADS, *LATENT, *HYBRID)))
     outer = ("quantization_config", "tie_word_embeddings")
     more = {name: fields.raw[name] for name in outer if fields.raw.get(name) is not None}
     return Fields(inner.source, {**more, **inner.raw})

@@ -102,6 +102,14 @@ def test_spellings_that_change_nothing(tmp_path: Path) -> None:
     assert read_config(file) == base
 
 
+def test_a_decoder_inside_is_read_as_by_itself(tmp_path: Path) -> None:
+    """The Mistral of a model that takes images too is the plain one, windows and types alike."""
+    for more in ({}, {"sliding_window": 64}, gptq()):
+        mistral = LLAMA | {"model_type": "mistral"} | more
+        around = {"model_type": "mistral3", "vision_config": {}, "text_config": mistral}
+        assert read(tmp_path, around) == read(tmp_path, mistral)
+
+
 def test_layer_kinds_follow_the_config(tmp_path: Path) -> None:
     """Windows and expert layers are read per layer, from new and old fields."""
     oss = read(tmp_path, OSS)
