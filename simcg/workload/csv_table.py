@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,11 +19,16 @@ if TYPE_CHECKING:
     import _csv  # where the type of csv.reader's result lives
 
 _OTHER_SEPARATORS = ";\t"
+_DECIMAL_COMMA = re.compile(r"(-?[0-9]+),([0-9]+)")
 
 
 @dataclass(frozen=True, slots=True)
 class CsvTable:
-    """The bytes of a UTF-8 CSV; ``names`` are its header's, unique, in order."""
+    """The bytes of a UTF-8 CSV; ``names`` are its header's, unique, in order.
+
+    Where other marks part columns, a comma in a number is a decimal point, as spreadsheets write
+    it in countries that use it so: 512,000 is 512 there, and a thousand times that elsewhere.
+    """
 
     source: str
     names: tuple[str, ...]
@@ -53,7 +59,10 @@ class CsvTable:
             start += len(rows)
             if set(map(len, rows)) != {width}:
                 numbers, rows = self._of_width(width, numbers, rows)
-            yield numbers, [[row[i] for row in rows] for i in indices]
+            columns: list[list[object]] = [[row[i] for row in rows] for i in indices]
+            if self.separator != ",":
+                columns = [[_with_point(value) for value in column] for column in columns]
+            yield numbers, columns
 
     def error(self, row: int, name: str, value: object, expected: str) -> InputError:
         """As Table's."""
@@ -93,6 +102,12 @@ def csv_table(source: str, data: bytes, bad: BadRows) -> CsvTable:
         if name in names[:index]:
             raise InputError(source, "line 1", name, "column names that differ")
     return CsvTable(source, names, separator, data, bad)
+
+
+def _with_point(value: object) -> object:
+    """The text of a number with its decimal comma as a point; other values as they are."""
+    match = _DECIMAL_COMMA.fullmatch(str(value))
+    return value if match is None else f"{match[1]}.{match[2]}"
 
 
 def _header(source: str, data: bytes, separator: str) -> tuple[str, ...]:

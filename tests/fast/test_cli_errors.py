@@ -50,6 +50,7 @@ CASES: list[tuple[str, tuple[str, ...]]] = [
     ("optimize countless.csv", ("total cost", "2**59")),
     ("optimize good.csv second.csv", ("unexpected extra argument", "second.csv")),
     ("optimize good.csv --model qwen3-8", ("model: got 'qwen3-8'", "did you mean qwen3-8b?")),
+    ("optimize good.csv --model a/b-7b", ("model: got 'a/b-7b'", "its config.json, downloaded")),
     ("optimize good.csv --model none.json", ("none.json", "No such file")),
     ("optimize good.csv --model notes.json", ("notes.json",)),
     ("optimize good.csv --model model.json", ("model.json",)),

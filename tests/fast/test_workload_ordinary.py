@@ -143,6 +143,16 @@ def test_separators(tmp_path: Path, separator: str) -> None:
     assert _same(_read(tmp_path, _csv(ROWS, separator=separator)), _read(tmp_path, _csv(ROWS)))
 
 
+def test_decimal_commas(tmp_path: Path) -> None:
+    """Where semicolons or tabs part columns, a comma is a decimal point and never a thousand's."""
+    flat = _read(tmp_path, "t_s,input_tokens\n0.5,512\n1.125,7\n", columns={"arrival": "t_s"})
+    for mark in ";\t":
+        text = f"t_s{mark}input_tokens\n0,5{mark}512,0\n1,125{mark}7\n"
+        assert _same(_read(tmp_path, text, columns={"arrival": "t_s"}), flat)
+        with pytest.raises(InputError, match=r"line 2, input_tokens: got '512\.000'"):
+            _read(tmp_path, text.replace("512,0", "512,000"))
+
+
 def test_spellings_of_integers(tmp_path: Path) -> None:
     """Thousands in commas and a decimal .0 do not change a number, in CSV or JSON."""
     flat = _read(tmp_path, _csv(ROWS))
