@@ -26,7 +26,7 @@ def errors_figure(outcomes: Sequence[Outcome]) -> Figure:
     for kind, follows, label, colour, mark, fill in (
         ("fitted", False, "fitted", ORANGE, "s", "white"),
         ("predicted", False, "predicted", BLUE, "o", BLUE),
-        ("predicted", True, "follows from other rows, or cannot miss", BLUE, "o", "white"),
+        ("predicted", True, "follows, or cannot miss", BLUE, "o", "white"),
     ):
         rows = [
             index
@@ -40,5 +40,5 @@ def errors_figure(outcomes: Sequence[Outcome]) -> Figure:
     axes.set_ylim(len(drawn) - 0.4, -0.6)
     axes.set_xlabel("simulated against published (%)")
     axes.grid(axis="y", color=GREY, alpha=0.25)
-    axes.legend(fontsize=9, loc="lower right")
+    axes.legend(fontsize=9, loc="center right")
     return figure
