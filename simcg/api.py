@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simcg.arguments import check_arguments
 from simcg.cost.kernels import Work
 from simcg.cost.step import StepTimes
 from simcg.errors import require
@@ -38,6 +39,8 @@ def choose_ladder(
 
     ``rate``: arrivals so many times faster.  Raises ``InputError`` for what does not go together.
     """
+    _check_question("choose_ladder", traffic, server, rate)
+    check_arguments("choose_ladder", limits=(limits, Limits | None))
     return study((server or Server()).scenario(traffic, rate=rate, limits=limits))
 
 
@@ -52,16 +55,20 @@ def compare(
 
     ``rate``: arrivals so many times faster.  Raises ``InputError`` for what does not go together.
     """
+    _check_question("compare", traffic, server, rate)
+    check_arguments("compare", ladders=(ladders, Mapping))
     scenario = (server or Server()).scenario(traffic, rate=rate)
     slots = scenario.model.slots
-    return side_by_side(scenario, {name: _ladder(one, slots) for name, one in ladders.items()})
+    given = {name: _ladder("compare", one, slots) for name, one in ladders.items()}
+    return side_by_side(scenario, given)
 
 
 def step_times(
     lengths: Iterable[int], server: Server | None = None, *, backend: str | None = None
 ) -> StepTimes:
     """How long a prompt of each length takes, alone, under a backend (None: the server's)."""
-    return (server or Server()).step_cost(backend).times(_prompts(lengths))
+    _check_step("step_times", server, backend)
+    return (server or Server()).step_cost(backend).times(_prompts("step_times", lengths))
 
 
 def run_step(
@@ -78,13 +85,15 @@ def run_step(
     """
     from simcg.des.machine.step import simulate_step  # noqa: PLC0415 - imports simpy
 
+    _check_step("run_step", server, backend)
+    check_arguments("run_step", tokens=(tokens, int), layers=(layers, int | None))
     cost = (server or Server()).step_cost(backend)
     if layers is not None:
         has = len(cost.forward.layers)
         require(1 <= layers <= has, "run_step", "layers", layers, f"1 to {has}")
         first = replace(cost.forward, layers=cost.forward.layers[:layers], tail=())
         cost = replace(cost, forward=first)
-    return simulate_step(cost, _prompts([tokens]), trace=True)
+    return simulate_step(cost, _prompts("run_step", [tokens]), trace=True)
 
 
 def simulate(  # noqa: PLR0913 - keyword-only beyond two
@@ -107,16 +116,23 @@ def simulate(  # noqa: PLR0913 - keyword-only beyond two
     None for what memory leaves.  ``num_prompts``, ``output_tokens``: None for the traffic's.
     ``log`` is filled with the steps.  Raises ``InputError`` for what does not fit.
     """
-    from simcg.des.serving.arrivals import Arrivals, Traced  # noqa: PLC0415 - imports simpy
+    from simcg.des.serving.arrivals import Arrivals, Process, Traced  # noqa: PLC0415 - imports simpy
     from simcg.des.serving.setup import Wanted, server_setup  # noqa: PLC0415
     from simcg.report.serving import ServingReport  # noqa: PLC0415
 
+    check_arguments(
+        "simulate", traffic=(traffic, Requests), server=(server, Server | None),
+        process=(process, Process | None), policy=(policy, str | None),
+        kv_tokens=(kv_tokens, int | None), num_prompts=(num_prompts, int | None),
+        output_tokens=(output_tokens, int | None), seed=(seed, int), log=(log, list | None),
+    )  # fmt: skip
     server = server or Server()
     scenario = server.scenario(traffic)
+    chosen = scenario.default_ladder if ladder is None else ladder
     wanted = Wanted(
         arch=server.arch,
         tp=server.tp,
-        ladder=_ladder(scenario.default_ladder if ladder is None else ladder, scenario.model.slots),
+        ladder=_ladder("simulate", chosen, scenario.model.slots),
         policy=policy,
         max_running=server.max_num_seqs,
         max_requests=server.max_requests,
@@ -129,12 +145,27 @@ def simulate(  # noqa: PLR0913 - keyword-only beyond two
     return ServingReport.of_run(config, budget, arrivals, seed=seed, log=log)
 
 
-def _ladder(sizes: Ladder | Iterable[int], slots: int | None) -> Ladder:
-    return sizes if isinstance(sizes, Ladder) else Ladder.of(tuple(sizes), slots)
+def _check_question(caller: str, traffic: object, server: object, rate: object) -> None:
+    check_arguments(
+        caller, traffic=(traffic, Requests | Steps), server=(server, Server | None),
+        rate=(rate, float),
+    )  # fmt: skip
 
 
-def _prompts(lengths: Iterable[int]) -> Work:
-    given = np.array([*lengths], dtype=np.int64)
+def _check_step(caller: str, server: object, backend: object) -> None:
+    check_arguments(caller, server=(server, Server | None), backend=(backend, str | None))
+
+
+def _ladder(caller: str, sizes: Ladder | Iterable[int], slots: int | None) -> Ladder:
+    given = tuple(sizes) if isinstance(sizes, Iterable) else sizes
+    check_arguments(caller, ladder=(given, Ladder | tuple[int, ...]))
+    return given if isinstance(given, Ladder) else Ladder.of(given, slots)
+
+
+def _prompts(caller: str, lengths: Iterable[int]) -> Work:
+    asked = tuple(lengths) if isinstance(lengths, Iterable) else lengths
+    check_arguments(caller, lengths=(asked, tuple[int, ...]))
+    given = np.array(asked, dtype=np.int64)
     shortest = int(given.min(initial=LARGEST_CHUNK))
     longest = int(given.max(initial=0))
     inside = shortest >= 1 and 1 <= longest <= LARGEST_CHUNK

@@ -44,6 +44,10 @@ class Ladder:
     buckets: tuple[Bucket, ...]
 
     def __post_init__(self) -> None:
+        made_of = isinstance(self.buckets, tuple) and all(type(b) is Bucket for b in self.buckets)
+        require(
+            made_of, "Ladder", "buckets", self.buckets, "a tuple of Bucket, or Ladder.of(sizes)"
+        )
         with_slots = {b.slots is not None for b in self.buckets}
         require(len(with_slots) <= 1, "Ladder", "slots", self.buckets, "slots on all or on none")
         keys = [(b.num_tokens, b.slots or 0) for b in self.buckets]

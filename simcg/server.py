@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import cached_property
 
+from simcg.arguments import check_fields
 from simcg.backend import CaptureBackend, backend_named
 from simcg.cost.step import StepCost
 from simcg.cost.table import ReplayModel
@@ -16,7 +18,7 @@ from simcg.model.architecture import Architecture
 from simcg.model.catalog import load_architecture
 from simcg.model.forward import forward_pass
 from simcg.model.ops import Dtype, activation_dtype
-from simcg.optimize.scenario import LARGEST_CHUNK, Limits, Scenario
+from simcg.optimize.scenario import LARGEST_CHUNK, Limits, Scenario, check_chunk
 from simcg.workload.requests import Requests
 from simcg.workload.steps import Steps
 
@@ -33,7 +35,8 @@ class Server:
     ``backend``, ``slots``: None for the engine's.  ``max_num_seqs``: most requests that decode
     together.  ``max_requests``: most requests of a prefill step.
 
-    Raises ``InputError`` where a name is unknown, parts do not go together, or weights do not fit.
+    Raises ``InputError`` where a value is of another type, a name is unknown, parts do not go
+    together, or weights do not fit.
     """
 
     model: str = "qwen3-8b"
@@ -48,6 +51,12 @@ class Server:
     max_requests: int | None = None
 
     def __post_init__(self) -> None:
+        for name in ("model", "hardware"):  # a path is as good as its text
+            given = getattr(self, name)
+            if isinstance(given, os.PathLike):
+                object.__setattr__(self, name, os.fspath(given))
+        check_fields(self)
+        check_chunk(self.max_chunk)
         _ = self.replay_model  # what does not go together is told where it is written
 
     @cached_property
@@ -71,7 +80,7 @@ class Server:
         slots = self.slots
         if slots is not None and not backend.uses_slots:
             raise InputError("--slots", "", slots, f"backend full: {backend.name} has no slots")
-        if backend.uses_slots and slots is None and self.max_chunk >= 1:
+        if backend.uses_slots and slots is None:
             slots = engine.default_slots(self.max_chunk)
         profile = load_profile(self.hardware)
         _check_fit(self.arch, self.tp, self.dtype, profile)

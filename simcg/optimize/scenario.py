@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from simcg.arguments import check_fields
 from simcg.arrays import Bools
 from simcg.cost.kernels import Kernels
 from simcg.cost.memory import graph_bytes
@@ -39,6 +40,9 @@ class Limits:
     memory_bytes: int | None = None
     startup_ns: int | None = None
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
@@ -63,6 +67,11 @@ class Scenario:
         timed = isinstance(self.traffic, Requests) and self.traffic.arrival_ns is not None
         untimed = f"1: {self.traffic.source} has no times"
         require(timed or self.rate == 1, "--rate", "", self.rate, untimed)
+
+    def __repr__(self) -> str:
+        model, engine = self.model, self.engine
+        where = f"{model.forward.name} on {model.profile.name}, {engine.name} {engine.version}"
+        return f"Scenario({where}, chunk {self.max_chunk}, {self.traffic!r})"
 
     @property
     def default_ladder(self) -> Ladder:

@@ -40,6 +40,11 @@ class ServingReport:
     startup: Startup
     decode_startup: Startup
 
+    def __repr__(self) -> str:
+        model = self.config.model
+        figures = ", ".join(f"{name} {value:.4g}" for name, value in self.result.summary().items())
+        return f"ServingReport({model.forward.name} on {model.profile.name}: {figures})"
+
     @classmethod
     def of_run(  # noqa: PLR0913 - keyword-only beyond three
         cls,

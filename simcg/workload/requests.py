@@ -58,6 +58,9 @@ class Requests:
             ascending = bool((np.diff(self.arrival_ns) >= 0).all())
             require(ascending, "Requests", "arrival_ns", "a falling time", "ascending times")
 
+    def __repr__(self) -> str:
+        return f"Requests({len(self)} requests: {self.source})"
+
     def __len__(self) -> int:
         return len(self.prompt_tokens)
 

@@ -43,6 +43,9 @@ class Steps:
             smallest = int(column.min())
             require(smallest >= least, "Steps", name, smallest, f"integers >= {least}")
 
+    def __repr__(self) -> str:
+        return f"Steps({self.total} steps: {self.source})"
+
     @property
     def total(self) -> int:
         """Number of steps."""

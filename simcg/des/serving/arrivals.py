@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from simcg.arguments import check_fields
 from simcg.arrays import Floats, Ints
 from simcg.des.serving.server import NEVER, Columns
 from simcg.errors import Finding, InputError, require
@@ -22,6 +23,7 @@ class Traced:
     rate: float = 1.0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         require(0 < self.rate < math.inf, "rate", "", self.rate, "a number > 0")
 
     def __str__(self) -> str:
@@ -37,6 +39,7 @@ class Poisson:
     per_s: float
 
     def __post_init__(self) -> None:
+        check_fields(self)
         _check_rate(self.per_s)
 
     def __str__(self) -> str:
@@ -55,6 +58,7 @@ class Gamma:
     cv: float
 
     def __post_init__(self) -> None:
+        check_fields(self)
         _check_rate(self.per_s)
         require(0 < self.cv <= 100, "cv", "", self.cv, "a number > 0, at most 100")
 
@@ -79,6 +83,7 @@ class OnOff:
     off_s: float
 
     def __post_init__(self) -> None:
+        check_fields(self)
         _check_rate(self.per_s)
         for name in ("on_s", "off_s"):
             value = getattr(self, name)
@@ -112,6 +117,7 @@ class Closed:
     concurrency: int
 
     def __post_init__(self) -> None:
+        check_fields(self)
         require(self.concurrency >= 1, "--concurrency", "", self.concurrency, "an integer >= 1")
 
     def __str__(self) -> str:
