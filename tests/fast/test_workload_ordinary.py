@@ -205,7 +205,7 @@ BAD_LINES = [
 
 @given(
     st.lists(st.tuples(st.integers(0, 12), st.sampled_from(BAD_LINES)), max_size=12),
-    st.sampled_from([1, 150]),
+    st.sampled_from([1, 45]),
 )
 def test_bad_lines_are_skipped(bad: list[tuple[int, str]], times: int) -> None:
     """With bad lines anywhere, beyond one block too, the good ones are read, the others counted."""
@@ -230,7 +230,7 @@ def test_bad_rows_of_tables_are_skipped(tmp_path: Path) -> None:
     found = _read(tmp_path, text, skip_invalid=True)
     assert _same(found, _read(tmp_path, head + "0,5,1\n4,7,0\n"))
     assert "skipped 5 of 7 rows, first: line 3: got a blank line" in found.source
-    first = _read(tmp_path, head + "yesterday,5,1\n0,5,1\n4,7,0\n", skip_invalid=True)
+    first = _read(tmp_path, head + "2023-02-30 00:00:00,5,1\n0,5,1\n4,7,0\n", skip_invalid=True)
     assert _same(first, found)
     with pytest.raises(InputError, match=r"skipped 2 of 2 rows, first: line 2.*can be used"):
         _read(tmp_path, head + "0,5,5\n1,0,0\n", skip_invalid=True)
