@@ -14,6 +14,7 @@ import pytest
 from scipy.optimize import least_squares
 
 from simcg.errors import InputError
+from simcg.report.reproduction_plot import errors_figure
 from simcg.reproduce.cases import FITTED, INPUTS, cases
 from simcg.reproduce.fit import fit
 from simcg.reproduce.follows import FOLLOWS
@@ -125,6 +126,18 @@ def test_targets_are_over_the_independent_predictions() -> None:
     }
     everything = [abs(o.error or 0.0) for o in by_id.values()]
     assert machine["median_of_all_predictions"] == np.median(everything)
+
+
+def test_the_picture_draws_each_value_once_and_those_that_follow_hollow() -> None:
+    drawn = [*whole().of_kind("fitted"), *whole().of_kind("predicted")]
+    (axes,) = errors_figure(drawn).axes
+    marks = {str(line.get_label()): line for line in axes.lines if line.get_marker() in ("o", "s")}
+    rows = {label: set(np.asarray(line.get_ydata()).tolist()) for label, line in marks.items()}
+    assert {drawn[row].published.id for row in rows["follows, or cannot miss"]} == set(FOLLOWS)
+    assert {drawn[row].published.id for row in rows["fitted"]} == set(FITTED)
+    assert sorted(row for group in rows.values() for row in group) == list(range(len(drawn)))
+    assert marks["follows, or cannot miss"].get_markerfacecolor() == "white"
+    assert marks["predicted"].get_markerfacecolor() != "white"
 
 
 def test_every_parameter_lies_within_its_bounds() -> None:

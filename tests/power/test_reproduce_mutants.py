@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
 
 import simcg.reproduce.fit
+import simcg.reproduce.follows
 import simcg.reproduce.published
 import simcg.reproduce.sparse_host
 import simcg.reproduce.tensorrt_llm
 from simcg.errors import SimcgError
 from simcg.hardware.catalog import load_profile
 from simcg.model.activations import lifetimes
-from simcg.reproduce.cases import GLM_SHORT, R1_DECODE
+from simcg.reproduce.cases import GLM_SHORT, R1_DECODE, cases
 from simcg.reproduce.parameters import BOUNDS, Parameters, start
-from simcg.reproduce.simulator import forward_of
+from simcg.reproduce.simulator import Simulator, forward_of
 from tests.mutants import mutated
 
 
@@ -119,16 +121,40 @@ def fusions_obey(module: Any) -> bool:
     return True
 
 
+@cache
+def simulated() -> dict[str, float]:
+    """Of every row that a value may follow from, and of those that do."""
+    simulator = Simulator(start())
+    known = simcg.reproduce.follows.FOLLOWS
+    rows = {*known, *(row for law in known.values() for row in law.rows)}
+    return {row: cases()[row](simulator) for row in rows}
+
+
+def follows_obey(module: Any) -> bool:
+    """Each value is the arithmetic of its rows, and its mark names them or says that none is."""
+    for row, law in module.FOLLOWS.items():
+        made = law.of(*(simulated()[other] for other in law.rows))
+        named = all(other in law.mark for other in law.rows)
+        if abs(made / simulated()[row] - 1) > 1e-9 or not named:
+            return False
+        if (law.mark == "cannot miss") != (not law.rows):
+            return False
+    return True
+
+
 Law = Callable[[Any], bool]
-FIT, PUBLISHED, SPARSE, FUSED = "fit", "published", "sparse_host", "tensorrt_llm"
+FIT, FOLLOWS, PUBLISHED = "fit", "follows", "published"
+SPARSE, FUSED = "sparse_host", "tensorrt_llm"
 MODULES = {
     FIT: simcg.reproduce.fit,
+    FOLLOWS: simcg.reproduce.follows,
     PUBLISHED: simcg.reproduce.published,
     SPARSE: simcg.reproduce.sparse_host,
     FUSED: simcg.reproduce.tensorrt_llm,
 }
 LAWS: dict[str, Law] = {
-    FIT: fit_obeys, PUBLISHED: errors_obey, SPARSE: modules_obey, FUSED: fusions_obey
+    FIT: fit_obeys, FOLLOWS: follows_obey, PUBLISHED: errors_obey, SPARSE: modules_obey,
+    FUSED: fusions_obey,
 }  # fmt: skip
 
 MUTANTS = {
@@ -141,6 +167,12 @@ MUTANTS = {
     "never at a bound": (FIT, "if not 0 < share < 1", "if not 0 <= share <= 1"),
     "rows off by a tenth": (FIT, "PRECISION = 1e-5", "PRECISION = 1e-1"),
     "shares for values": (FIT, "bound.low + float(share) *", "float(share) *"),
+    "a share of the other part": (FOLLOWS, "100 * compile_s /", "100 * capture_s /"),
+    "faster by the inverse": (FOLLOWS, "breakable / piecewise - 1", "piecewise / breakable - 1"),
+    "with graphs less without": (FOLLOWS, "return value - other", "return other - value"),
+    "another model's row": (FOLLOWS, 'Follows(("M2-none",)', 'Follows(("M3-none",)'),
+    "below the size is enough": (FOLLOWS, "if size >= 3208", "if size < 3208"),
+    "all cannot miss": (FOLLOWS, "if self.rows else", "if not self.rows else"),
     "simulated over published": (
         PUBLISHED,
         "(simulated - nearest) / abs(nearest)",
