@@ -124,7 +124,9 @@ def test_any_order_is_the_sorted_one(rows: Rows) -> None:
     st.sampled_from([None, 0, 1024]),
 )
 def test_prefix_hits_follow_time(prompts: list[tuple[int, list[int]]], cache: int | None) -> None:
-    """The prefix cache sees Mooncake requests in order of time, however the file has them."""
+    """The prefix cache sees Mooncake requests in order of time, however the file has them, and
+    hashes of more than 63 bits are those of fewer.
+    """
 
     def text(rows: list[tuple[int, list[int]]]) -> str:
         return "\n".join(
@@ -133,6 +135,8 @@ def test_prefix_hits_follow_time(prompts: list[tuple[int, list[int]]], cache: in
         )
 
     found = requests_of(text(prompts), cache_tokens=cache)
+    large = [(t, [h + (1 << 63) for h in hashes]) for t, hashes in prompts]
+    assert _same(found, requests_of(text(large), cache_tokens=cache))
     ordered = sorted(prompts, key=lambda row: row[0])
     assert _same(found, requests_of(text(ordered), cache_tokens=cache))
 
