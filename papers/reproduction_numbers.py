@@ -29,6 +29,8 @@ def reproduction_numbers() -> dict[str, object]:
         "predicted": str(len(predicted)),
         "independent": str(len(independent)),
         "following": str(len(predicted) - len(independent)),
+        "others": str(len(found.beside_memory)),
+        "median_others": percent(statistics.median(errors(found.beside_memory))),
         "median_all": percent(statistics.median(errors(predicted))),
         "ttft_speedup": published("R2").shown,
         "left_out": str(len(found.of_kind("not simulated"))),

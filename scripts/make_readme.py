@@ -99,14 +99,17 @@ def counted(result: Reproduction) -> str:
     predicted, own = result.of_kind("predicted"), result.independent
     changed = sum(bool(one.changed) for one in predicted)
     worst = max(own, key=lambda one: abs(one.error or 0.0))
+    rest = result.beside_memory
     text = (
         f"{len(predicted) - len(own)} of the {len(predicted)} predicted values follow from other "
         f"rows or cannot miss, as marked. Over the other {len(own)} the median error is "
         f"{percent(median(errors_of(own)))}, the worst {percent(max(errors_of(own)))} "
-        f"({worst.published.id}); over all {len(predicted)} the median is "
-        f"{percent(median(errors_of(predicted)))}. Not all were blind: for {changed} values the "
-        f"model was changed after a first comparison, by sources that do not know the value but "
-        f"with it in view; the command prints each first error and each change."
+        f"({worst.published.id}). Rows M, most of them, are memory of two models at neighbouring "
+        f"ceilings; over the {len(rest)} others the median is {percent(median(errors_of(rest)))}. "
+        f"Over all {len(predicted)} it is {percent(median(errors_of(predicted)))}. Not all were "
+        f"blind: for {changed} values the model was changed after a first comparison, by sources "
+        f"that do not know the value but with it in view; the command prints each first error and "
+        f"each change."
     )
     return fill(text, WIDTH)
 

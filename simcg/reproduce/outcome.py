@@ -69,6 +69,11 @@ class Reproduction:
         return tuple(outcome for outcome in self.of_kind("predicted") if not outcome.follows)
 
     @property
+    def beside_memory(self) -> tuple[Outcome, ...]:
+        """The independent ones without rows M, most of them neighbours: two models' memory."""
+        return tuple(one for one in self.independent if not one.published.id.startswith("M"))
+
+    @property
     def targets(self) -> tuple[tuple[str, float, float], ...]:
         """(what, reached, limit) of each target."""
         fitted, predicted = errors(self.of_kind("fitted")), errors(self.independent)
