@@ -13,6 +13,7 @@ import msgspec
 
 from simcg.errors import Finding, InputError
 from simcg.workload.bad_rows import BadRows
+from simcg.workload.columns import has_prompt_column
 from simcg.workload.table import BLOCK_ROWS, Block, shown
 
 _MOST_LEVELS = 4
@@ -22,7 +23,8 @@ _decode_json = msgspec.json.Decoder().decode
 @dataclass(frozen=True, slots=True)
 class JsonTable:
     """The bytes of UTF-8 JSON lines. ``names`` are the first object's, with dotted names for
-    fields of nested ones; where bad rows are left out, those of all objects of the first block.
+    fields of nested ones; where that has no prompt tokens or bad rows are left out, those of all
+    objects of the first block.
     """
 
     source: str
@@ -75,7 +77,10 @@ def json_table(source: str, data: bytes, bad: BadRows) -> JsonTable:
     """The table; InputError where the first line is no object and bad rows are not left out."""
     found = list(_objects(source, data, BLOCK_ROWS)) if bad.skip else []
     if not found:
-        found = [json_object(source, 0, data.split(b"\n", 1)[0])]
+        first = json_object(source, 0, data.split(b"\n", 1)[0])
+        if has_prompt_column(_names(first)):
+            return JsonTable(source, _names(first), data, bad)
+        found = list(_objects(source, data, BLOCK_ROWS))  # the first may lack what others have
     names = dict.fromkeys(name for one in found for name in _names(one))
     return JsonTable(source, tuple(names), data, bad)
 

@@ -122,6 +122,7 @@ def _moon(**fields: object) -> str:
             "line 2, usage.input_tokens",
             "no such",
         ),
+        ('{"usage": null}\n{"usage": {"input_tokens": 1}}', "line 1, usage.input_tokens", "--skip"),
         ('{"input_lens": [1, 0], "output_lens": [2, 2]}', "input_lens[1]", "got 0"),
         ('{"input_lens": [1], "x": 2}\n{"input_lens": [1]}', "", "the result of one benchmark"),
         (_moon(timestamp=None, hash_ids=[1, 2]), "line 2, timestamp", "a number"),
