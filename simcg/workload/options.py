@@ -11,7 +11,8 @@ from simcg.workload.requests import MAX_TOKENS
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """``columns``: role to column name. ``cache_tokens``: prefix-cache size, 0 for no cache, None
+    """``columns``: role to column name, dotted for a nested field, ``-`` for none.
+    ``cache_tokens``: prefix-cache size, 0 for no cache, None
     for one without limit; only for inputs with block hashes. ``max_context``: longest prompt.
     ``skip_invalid``: rows that cannot be used are left out and counted in the source's text.
     """
