@@ -124,14 +124,6 @@ def test_what_engines_compile_is_not_called_eager() -> None:
     assert "eager" not in said
 
 
-@pytest.mark.parametrize("gpu", ["h100 --tp 1", "h100 --tp 16 --model llama-3.1-70b", "gb300"])
-def test_no_provenance_stands_without_parts(gpu: str) -> None:
-    """What an answer rests on is named: no line of it ends in its colon."""
-    value = json.loads(run_cli("optimize", "--requests", "99", "--hardware", *gpu.split(),
-                               "--json").out)  # fmt: skip
-    assert not [note for note in value["notes"] if note.strip().endswith(":")]
-
-
 @pytest.mark.usefixtures("folder")
 def test_json_is_exact() -> None:
     """JSON holds integers for bytes and ns, and the figures of the model's limits."""

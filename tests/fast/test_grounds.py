@@ -18,7 +18,7 @@ from simcg.des.serving.grounds import server_grounds
 from simcg.hardware.catalog import load_profile
 from simcg.hardware.profile import Figure, HardwareProfile
 from simcg.optimize.scenario import Limits
-from simcg.provenance import weakest
+from simcg.provenance import ORDER, Provenance, weakest
 from simcg.report.grounds import better_profile, grounds_lines
 from tests.cost_laws import ints
 from tests.studies import run_cli
@@ -126,3 +126,12 @@ def test_simulate_and_optimize_say_the_same_of_the_same_steps() -> None:
     for part, provenance in served.items():
         assert part in simulated.out
         assert f"{provenance}: " in simulated.out
+
+
+@pytest.mark.parametrize("left_out", ORDER)
+def test_no_provenance_stands_without_parts(left_out: Provenance) -> None:
+    """A line for each provenance that parts have, the weakest first, and none for another."""
+    there = [one for one in reversed(ORDER) if one != left_out]
+    lines = grounds_lines([Ground(f"part {one}", one, "source") for one in ORDER if one in there])
+    assert [line.partition(": ")[0] for line in lines] == there
+    assert all(line.partition(": ")[2].startswith("part ") for line in lines)

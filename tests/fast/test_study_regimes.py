@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from simcg.hardware.profile import Gaps
+from simcg.ladder import Ladder
 from simcg.optimize.gain import MOST_MARGIN
 from simcg.optimize.study import FEW_STEPS, HOSTS_DIFFER, NEGLIGIBLE, WORTHWHILE, Study, study
 from simcg.report.machine import study_json
@@ -84,6 +85,10 @@ def test_fewer_graphs_are_said_to_do_as_well() -> None:
     assert changed.verdict.startswith(said)
     none = replace(result.answer, score=result.no_graphs)
     assert replace(result, gain=small, answer=none).decision == "keep_default"
+    loses = replace(result.gain, share=-0.004, low=-0.006, high=-0.001)
+    assert replace(result, gain=loses).decision == "keep_default"
+    hardly = replace(loses, share=-0.0005, low=-0.001, high=-0.0001)
+    assert replace(result, gain=hardly).decision == "fewer_graphs"
 
 
 def test_slower_hosts_want_graphs() -> None:
@@ -161,6 +166,18 @@ def test_flags_for_fewer_graphs_carry_their_condition(margin: float) -> None:
         assert ("host at most" in verdict(study_)[-1]) == there
 
 
+def test_graphs_that_replay_as_before_need_no_host() -> None:
+    """Where hardly more steps run eager than by default, a margin is no condition."""
+    result = with_host(100)
+    assert result.answer.score.eager_share <= result.default.eager_share
+    gain = replace(result.gain, share=0.1, low=0.05, high=0.2)
+    bare = replace(result, gain=gain, eager_host_margin=1.0, no_loss_margin=1.0)
+    assert bare.slowdown is None
+    assert bare.no_loss_slowdown is None
+    assert bare.fewest is not None
+    assert not any("slower" in line for line in verdict(bare))
+
+
 def test_keeping_and_saving_are_one_sentence() -> None:
     """Where the default stays and fewer graphs lose nothing, the first sentence says both, and
     the flags begin with theirs.
@@ -175,9 +192,16 @@ def test_keeping_and_saving_are_one_sentence() -> None:
     assert len(verdict(unsure)) == 1
     first, *rest = flags_to_paste(unsure)
     assert first == (f"the fewest graphs that lose nothing, {graphs}", unsure.flags_of(fewest))
-    titles = [title for title, _ in rest]
-    assert titles in ([], ["the ladder that was not certain to be better"])
-    assert bool(titles) == (fewest.score.ladder != unsure.ladder)
+    assert fewest.score.ladder == unsure.ladder
+    assert not rest
+    ladder = Ladder(unsure.default.ladder.buckets[1:])
+    another = replace(result.answer, score=replace(unsure.default, ladder=ladder))
+    other = replace(unsure, answer=another)
+    assert flags_to_paste(other) == [
+        first, ("the ladder that was not certain to be better", other.flags)
+    ]  # fmt: skip
+    sure = replace(other, gain=replace(result.gain, share=0.1, low=0.05, high=0.2))
+    assert flags_to_paste(sure) == [("this ladder", sure.flags), first]
 
 
 def test_the_default_itself_is_called_so() -> None:
@@ -198,6 +222,8 @@ def test_few_steps_recommend_nothing() -> None:
     assert result.no_loss is not None
     assert result.decision == "keep_default"
     assert result.verdict.startswith("keep the default: 99 steps are too few")
+    sure = replace(result, gain=replace(result.gain, share=0.1, low=0.05, high=0.2))
+    assert (sure.decision, sure.fewest) == ("keep_default", None)
     assert result.fewest is None
     assert fewest_withheld(result) == "99 steps are too few to judge by"
     assert study(scenario_of(steps_of({64: FEW_STEPS - 50, 300: 50}))).has_enough_steps
