@@ -97,7 +97,7 @@ def _memory(axes: Axes, study: Study) -> None:
         ("no graphs", study.no_graphs, ORANGE, "s"),
     ]
     if study.half is not None:
-        points.append(("half as many", study.half.score, BLUE, "D"))
+        points.append(("half the default", study.half.score, BLUE, "D"))
     if study.no_loss is not None:
         points.append(("fewest that lose nothing", study.no_loss.score, PURPLE, "^"))
     fallback = study.scenario.model.fallback.name
