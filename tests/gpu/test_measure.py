@@ -23,6 +23,9 @@ from real_gpu.graphs.cuda import CudaGraphDevice  # noqa: E402  # needs torch
 from real_gpu.measure.bench import Bench, Room  # noqa: E402
 from real_gpu.measure.setting import TINY, WAYS  # noqa: E402
 
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning"
+)  # Inductor's imports, where no other test has had them yet
 
 def test_a_small_run_of_every_section(tmp_path: Path) -> None:
     """A tiny model through every way but inductor: replays are eager's bits, every figure is
