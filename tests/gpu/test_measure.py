@@ -27,6 +27,7 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning"
 )  # Inductor's imports, where no other test has had them yet
 
+
 def test_a_small_run_of_every_section(tmp_path: Path) -> None:
     """A tiny model through every way but inductor: replays are eager's bits, every figure is
     there, and predictions of each can be made.
