@@ -117,7 +117,7 @@ def simulate(  # noqa: PLR0913 - keyword-only beyond two
     ``log`` is filled with the steps.  Raises ``InputError`` for what does not fit.
     """
     from simcg.des.serving.arrivals import Arrivals, Process, Traced  # noqa: PLC0415 - imports simpy
-    from simcg.des.serving.setup import Wanted, server_setup  # noqa: PLC0415
+    from simcg.des.serving.setup import server_setup  # noqa: PLC0415
     from simcg.report.serving import ServingReport  # noqa: PLC0415
 
     check_arguments(
@@ -129,15 +129,8 @@ def simulate(  # noqa: PLR0913 - keyword-only beyond two
     server = server or Server()
     scenario = server.scenario(traffic)
     chosen = scenario.default_ladder if ladder is None else ladder
-    wanted = Wanted(
-        arch=server.arch,
-        tp=server.tp,
-        ladder=_ladder("simulate", chosen, scenario.model.slots),
-        policy=policy,
-        max_running=server.max_num_seqs,
-        max_requests=server.max_requests,
-        kv_tokens=kv_tokens,
-    )
+    wanted = server.wanted(_ladder("simulate", chosen, scenario.model.slots))
+    wanted = replace(wanted, policy=policy, kv_tokens=kv_tokens)
     config, budget = server_setup(
         scenario.engine, scenario.model, server.max_chunk, scenario.deployment, wanted
     )

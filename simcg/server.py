@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from simcg.arguments import check_fields
 from simcg.backend import CaptureBackend, backend_named
@@ -14,6 +15,7 @@ from simcg.engines import Deployment, Engine, engine_named
 from simcg.errors import InputError, one_of, require
 from simcg.hardware.catalog import load_profile
 from simcg.hardware.profile import HardwareProfile
+from simcg.ladder import Ladder
 from simcg.model.architecture import Architecture
 from simcg.model.catalog import load_architecture
 from simcg.model.forward import forward_pass
@@ -21,6 +23,9 @@ from simcg.model.ops import Dtype, activation_dtype
 from simcg.optimize.scenario import LARGEST_CHUNK, Limits, Scenario, check_chunk
 from simcg.workload.requests import Requests
 from simcg.workload.steps import Steps
+
+if TYPE_CHECKING:
+    from simcg.des.serving.setup import Wanted
 
 BLACKWELL = ("b200", "gb200", "b300", "gb300")
 
@@ -118,6 +123,18 @@ class Server:
             max_requests=self.max_requests,
             limits=limits or Limits(),
             deployment=self.deployment,
+        )
+
+    def wanted(self, ladder: Ladder) -> Wanted:
+        """What to serve with under load: this server with ``ladder``, else as the engine does."""
+        from simcg.des.serving.setup import Wanted  # noqa: PLC0415 - not needed for ladders alone
+
+        return Wanted(
+            arch=self.arch,
+            tp=self.tp,
+            ladder=ladder,
+            max_running=self.max_num_seqs,
+            max_requests=self.max_requests,
         )
 
 

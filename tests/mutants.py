@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 Law = Callable[[ModuleType], bool]
+SEEN: tuple[type[BaseException], ...] = (
+    AssertionError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError,
+    pytest.fail.Exception,
+)  # fmt: skip
+"""What a test ends with that sees a mutant, or meets one that stumbles over itself."""
 
 
 def mutated(monkeypatch: pytest.MonkeyPatch, module: ModuleType, old: str, new: str) -> ModuleType:
@@ -41,3 +47,20 @@ def put_in_place(monkeypatch: pytest.MonkeyPatch, original: ModuleType, mutant: 
             if user is not mutant and getattr(user, "__dict__", {}).get(name) is value:
                 monkeypatch.setattr(user, name, other)
     monkeypatch.setitem(sys.modules, original.__name__, mutant)
+
+
+def told_apart(
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    replaced: tuple[str, str],
+    test: Callable[[], object],
+    seen: tuple[type[BaseException], ...] = SEEN,
+) -> bool:
+    """Does the test fail when the module of that name has the second text in place of the first?"""
+    original = import_module(name)
+    put_in_place(monkeypatch, original, mutated(monkeypatch, original, *replaced))
+    try:
+        test()
+    except seen:
+        return True
+    return False

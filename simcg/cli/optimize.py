@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +116,6 @@ def _under_load(
 ) -> None:
     """Choose by what a simulated server gives its users, and print that."""
     from simcg.cli.simulate import arrivals_from  # noqa: PLC0415  # slow imports, only here
-    from simcg.des.serving.setup import Wanted  # noqa: PLC0415
     from simcg.optimize.under_load import Question, choose_under_load  # noqa: PLC0415
     from simcg.report import under_load  # noqa: PLC0415
     from simcg.report.links import link_note  # noqa: PLC0415
@@ -124,14 +124,8 @@ def _under_load(
         scenario = scenario_from(source, server, limits)
         no = dict.fromkeys(("burstiness", "concurrency", "num_prompts", "output_tokens"))
         arrivals = arrivals_from(scenario, {**no, "request_rate": load["request_rate"]})
-        wanted = Wanted(
-            arch=server_from(server).arch,
-            tp=server["tp"],
-            ladder=scenario.default_ladder,
-            policy=load["policy"],
-            max_running=server["max_num_seqs"],
-            max_requests=scenario.max_requests,
-        )
+        wanted = server_from(server).wanted(scenario.default_ladder)
+        wanted = replace(wanted, policy=load["policy"])
         question = Question(scenario, arrivals, wanted, load["objective"])
         choice = choose_under_load(question, notify)
     if as_json:

@@ -6,6 +6,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ from simcg.des.serving.defaults import graph_top
 from simcg.des.serving.memory import KvBudget
 from simcg.des.serving.policy import POLICIES
 from simcg.des.serving.server import LoggedStep
-from simcg.des.serving.setup import Wanted, server_setup
+from simcg.des.serving.setup import server_setup
 from simcg.errors import InputError, require
 from simcg.ladder import Ladder
 from simcg.optimize.scenario import Limits, Scenario
@@ -142,27 +143,21 @@ def arrivals_from(scenario: Scenario, options: dict[str, Any]) -> Arrivals:
 
 def config_from(scenario: Scenario, options: dict[str, Any]) -> tuple[ServerConfig, KvBudget]:
     """The server that the options describe, and where its memory goes."""
-    arch = server_from(options).arch
     chunk, deployment = scenario.max_chunk, scenario.deployment
     ladder, decode = scenario.default_ladder, None
     if options["ladder"] is not None:
         sizes = typed_sizes("--ladder", options["ladder"], chunk, deployment)
         ladder = Ladder.of(sizes, scenario.model.slots)
-    running = options["max_num_seqs"]
     if options["decode_ladder"] is not None:
-        limit = running or graph_top(scenario.model.profile, options["tp"])
+        limit = options["max_num_seqs"] or graph_top(scenario.model.profile, options["tp"])
         typed = options["decode_ladder"]
         decode = Ladder.of(typed_sizes("--decode-ladder", typed, limit, deployment))
     overhead = options["step_overhead"]
     require(0 <= overhead <= 1e6, "--step-overhead", "", overhead, "0 to 1000000 microseconds")
-    wanted = Wanted(
-        arch=arch,
-        tp=options["tp"],
-        ladder=ladder,
+    wanted = replace(
+        server_from(options).wanted(ladder),
         decode_ladder=decode,
         policy=options["policy"],
-        max_running=running,
-        max_requests=scenario.max_requests,
         memory_fraction=options["memory_fraction"],
         kv_tokens=options["kv_tokens"],
         step_overhead_ns=round(overhead * 1e3),
